@@ -1,0 +1,1 @@
+"""Agent programs for vfnb."""

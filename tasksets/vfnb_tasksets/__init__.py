@@ -1,0 +1,1 @@
+"""Tasksets for vfnb."""

@@ -1,0 +1,1 @@
+"""A Jupyter-native research SDK for agentic RL and evaluation."""

@@ -1,0 +1,197 @@
+"""One exception tree, by the boundary at which a thing failed.
+
+Every message says what was wrong, where, and how to mend it.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+__all__ = [
+    "ConfigError",
+    "ContextLengthError",
+    "EmptySelection",
+    "HarnessError",
+    "HarnessExit",
+    "HarnessTimeout",
+    "HookError",
+    "MissingExtra",
+    "ModelError",
+    "RunNotFinished",
+    "RuntimeFault",
+    "ScoringError",
+    "StageTimeout",
+    "StoreError",
+    "StoreLocked",
+    "TasksetError",
+    "UpstreamConnection",
+    "UpstreamCut",
+    "UpstreamMalformed",
+    "UpstreamRateLimited",
+    "UpstreamRejected",
+    "UpstreamServerError",
+    "UpstreamStalled",
+    "UpstreamTimeout",
+    "VfnbError",
+]
+
+
+class VfnbError(Exception):
+    """Any error of this library. `boundary` names the part of the system that failed."""
+
+    boundary: ClassVar[str] = "vfnb"
+    retryable: ClassVar[bool] = False
+
+
+class ConfigError(VfnbError, ValueError):
+    """A setting that cannot work: unknown key, wrong value, impossible pair."""
+
+    boundary = "config"
+
+
+class MissingExtra(VfnbError, ImportError):
+    """An optional dependency is not installed; the message has the command."""
+
+    boundary = "config"
+
+
+class TasksetError(VfnbError):
+    """A taskset that cannot be loaded or has no, duplicate or broken tasks."""
+
+    boundary = "taskset"
+
+
+class EmptySelection(TasksetError):
+    """A selection that matches no task."""
+
+
+class HookError(VfnbError, TypeError):
+    """A hook whose signature cannot be called; raised when the class or function is defined."""
+
+    boundary = "hook"
+
+
+class ModelError(VfnbError):
+    """The model endpoint did not give an answer.
+
+    Attributes:
+        status: HTTP status of the upstream, None if there was none.
+        body: the upstream's error body, at most 64 kB.
+    """
+
+    boundary = "model"
+
+    def __init__(self, message: str, *, status: int | None = None, body: bytes = b"") -> None:
+        super().__init__(message)
+        self.status = status
+        self.body = body
+
+
+class UpstreamConnection(ModelError):
+    """No connection, or it broke before the first byte of the answer."""
+
+    retryable = True
+
+
+class UpstreamTimeout(ModelError):
+    """No answer in the time allowed."""
+
+    retryable = True
+
+
+class UpstreamStalled(ModelError):
+    """The rollout's time ran out while only a silent or retrying upstream was pending."""
+
+    retryable = True
+
+
+class UpstreamRateLimited(ModelError):
+    """429. `retry_after` is in seconds, None if the upstream gave none."""
+
+    retryable = True
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int | None = 429,
+        body: bytes = b"",
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(message, status=status, body=body)
+        self.retry_after = retry_after
+
+
+class UpstreamServerError(ModelError):
+    """A 5xx of the upstream."""
+
+    retryable = True
+
+
+class UpstreamRejected(ModelError):
+    """A 4xx of the upstream: the request is wrong and would be wrong again."""
+
+
+class ContextLengthError(ModelError):
+    """The prompt is longer than the model's context. A normal end of a rollout, not an accident."""
+
+
+class UpstreamMalformed(ModelError):
+    """The upstream's answer is not what its protocol says (truncated JSON, no choices)."""
+
+    retryable = True
+
+
+class UpstreamCut(ModelError):
+    """A stream ended before its terminal event; what came is recorded as a partial call."""
+
+    retryable = True
+
+
+class RuntimeFault(VfnbError):
+    """The box in which programs run failed: start, file access, process control."""
+
+    boundary = "runtime"
+    retryable = True
+
+
+class HarnessError(VfnbError):
+    """The agent program failed by itself."""
+
+    boundary = "harness"
+
+
+class HarnessExit(HarnessError):
+    """The agent program ended with a non-zero status and no stop explains it."""
+
+
+class HarnessTimeout(HarnessError):
+    """A call into the agent program took longer than allowed."""
+
+
+class StageTimeout(VfnbError):
+    """A stage other than the agent's (boot, setup, finalize, scoring) took longer than its limit."""
+
+    boundary = "lifecycle"
+
+
+class ScoringError(VfnbError):
+    """A reward, metric or judge raised, or returned something that is not a finite number."""
+
+    boundary = "scoring"
+
+
+class StoreError(VfnbError):
+    """The run's folder cannot be read or written."""
+
+    boundary = "store"
+
+
+class StoreLocked(StoreError):
+    """Another process writes this run; the message names it."""
+
+
+class RunNotFinished(VfnbError):
+    """An operation that needs the whole run was asked of a part of it."""
+
+    boundary = "run"

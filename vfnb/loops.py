@@ -1,0 +1,172 @@
+"""The two background threads, each with an asyncio loop.
+
+`engine()` runs server, sessions, clients, runtimes and the hand-off to the store; it never runs user code.
+`user()` runs async hooks and harness functions; sync ones go to worker threads. Code on any loop, or on none,
+submits work here and waits for it; the caller's loop is never patched.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import concurrent.futures
+import contextvars
+import os
+import threading
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
+
+__all__ = ["Loop", "engine", "on_worker", "user"]
+
+T = TypeVar("T")
+
+
+class Loop:
+    """One daemon thread with one asyncio loop, started on first use and restarted in a forked child."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    def get(self) -> asyncio.AbstractEventLoop:
+        """The running loop of this thread."""
+        with self._lock:
+            if self._loop is None or self._thread is None or not self._thread.is_alive():
+                self._start()
+            assert self._loop is not None
+            return self._loop
+
+    def _start(self) -> None:
+        started: concurrent.futures.Future[asyncio.AbstractEventLoop] = concurrent.futures.Future()
+
+        def main() -> None:
+            loop = asyncio.new_event_loop()
+            asyncio.set_event_loop(loop)
+            loop.call_soon(started.set_result, loop)
+            loop.run_forever()
+            loop.close()
+
+        self._thread = threading.Thread(target=main, name=f"vfnb-{self.name}", daemon=True)
+        self._thread.start()
+        self._loop = started.result()
+
+    @property
+    def inside(self) -> bool:
+        """Whether the caller runs on this thread."""
+        return threading.current_thread() is self._thread
+
+    def submit(self, work: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
+        """Start a coroutine here. Cancelling the future cancels the coroutine."""
+        return asyncio.run_coroutine_threadsafe(work, self.get())
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine here and block until it ends. An interrupt of the caller cancels it.
+
+        Raises:
+            RuntimeError: if called on this very thread, which would wait for itself.
+        """
+        if self.inside:
+            work.close()
+            raise RuntimeError(f"blocking call on the {self.name} loop; await it instead")
+        future = self.submit(work)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    async def do(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine here and await it from any loop, this one included."""
+        if self.inside:
+            return await work
+        return await asyncio.wrap_future(self.submit(work))
+
+    def call(self, function: Callable[..., object], *args: object) -> None:
+        """Call a plain function on this loop soon, without waiting."""
+        self.get().call_soon_threadsafe(function, *args)
+
+    def stop(self) -> None:
+        """End the thread. For interpreter exit; `get` starts a new one."""
+        with self._lock:
+            loop, thread = self._loop, self._thread
+            self._loop = self._thread = None
+        if loop is None or thread is None or not thread.is_alive():
+            return
+        asyncio.run_coroutine_threadsafe(_cancel_all(), loop)
+        thread.join(5)
+
+
+async def _cancel_all() -> None:
+    loop = asyncio.get_running_loop()
+    tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        await asyncio.wait(tasks, timeout=3)
+    loop.call_soon(loop.stop)
+
+
+_engine = Loop("engine")
+_user = Loop("user")
+
+
+def engine() -> Loop:
+    """The loop of servers, sessions, clients and runtimes."""
+    return _engine
+
+
+def user() -> Loop:
+    """The loop of async user code."""
+    return _user
+
+
+async def on_worker(function: Callable[..., T], *args: Any, timeout: float | None = None) -> T:
+    """Run sync user code in a thread of its own and await it.
+
+    A thread cannot be killed: after `timeout` seconds the caller goes on and the thread's result is dropped.
+
+    Raises:
+        TimeoutError: if the function takes longer than `timeout`.
+    """
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[T] = loop.create_future()
+    context = contextvars.copy_context()
+
+    def deliver(setter: Callable[[Any], None], value: Any) -> None:
+        if not done.done():
+            setter(value)
+
+    def main() -> None:
+        try:
+            result = context.run(function, *args)
+        except BaseException as error:
+            setter, value = done.set_exception, error
+        else:
+            setter, value = done.set_result, result  # type: ignore[assignment]
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(deliver, setter, value)
+
+    threading.Thread(target=main, name="vfnb-worker", daemon=True).start()
+    return await asyncio.wait_for(_plain(done), timeout)
+
+
+async def _plain(future: Awaitable[T]) -> T:
+    return await future
+
+
+def _forget_after_fork() -> None:
+    for loop in (_engine, _user):
+        loop._lock = threading.Lock()
+        loop._loop = loop._thread = None
+
+
+def _stop_all() -> None:
+    _user.stop()
+    _engine.stop()
+
+
+atexit.register(_stop_all)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_after_fork)

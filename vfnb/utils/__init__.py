@@ -1,0 +1,1 @@
+"""Room of vfnb."""
