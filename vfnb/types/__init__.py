@@ -1,4 +1,4 @@
-"""Canonical types: messages, tools, usage, sampling. Everything above speaks them; nothing here knows a provider."""
+"""Canonical types: messages, tools, usage, sampling. Nothing here knows a provider."""
 
 from vfnb.types.calls import FinishReason, Request, Response, SamplingConfig, Tool, Usage
 from vfnb.types.messages import (

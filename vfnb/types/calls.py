@@ -27,7 +27,7 @@ class Tool(Open):
 
 
 class Usage(BaseModel):
-    """Tokens and cost of one call. `prompt_tokens` includes cached, `completion_tokens` includes reasoning."""
+    """Tokens and cost of one call; the prompt includes cached tokens, the completion includes reasoning."""
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
@@ -43,7 +43,7 @@ class Usage(BaseModel):
 
 
 class SamplingConfig(BaseModel):
-    """Sampling settings of a run. They override what the program asked for; None leaves the program's value."""
+    """Sampling settings of a run; they override what the program asked for, None leaves its value."""
 
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
