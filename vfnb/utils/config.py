@@ -1,0 +1,163 @@
+"""The base of every settings model: unknown keys are errors, and errors name the key path and the fix."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator, Mapping
+from types import UnionType
+from typing import Annotated, Any, ClassVar, Self, TypeVar, Union, get_args, get_origin
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic_core import ErrorDetails
+
+from vfnb.errors import ConfigError, VfnbError
+
+__all__ = ["BaseConfig", "Checked", "build", "nearest", "problem_text"]
+
+M = TypeVar("M", bound=BaseModel)
+
+
+class Checked(BaseModel):
+    """A pydantic model whose constructor raises one of our errors, with key path and nearest match."""
+
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+    error_type: ClassVar[type[VfnbError]] = ConfigError
+
+    def __init__(self, /, **data: Any) -> None:
+        try:
+            super().__init__(**data)
+        except ValidationError as error:
+            raise type(self).error_type(problem_text(type(self), error)) from None
+
+    # Without this mark pydantic would call this for nested models too, and the outer key path would be lost.
+    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
+
+
+class BaseConfig(Checked):
+    """Settings. Unknown keys raise `ConfigError`; document each field by a docstring under it."""
+
+    def explicit(self) -> dict[str, Any]:
+        """Only what was set, not what is default, nested; values as JSON types."""
+        return self.model_dump(mode="json", exclude_unset=True)
+
+    def updated(self, **overrides: Any) -> Self:
+        """A copy with some fields replaced and checked; what was explicit stays explicit.
+
+        Raises:
+            ConfigError: an override is unknown or has a wrong value.
+        """
+        given = {name: getattr(self, name) for name in self.model_fields_set}
+        return type(self)(**{**given, **overrides})
+
+
+def build(model: type[M], data: Mapping[str, Any] | M | None = None, *, path: str = "") -> M:
+    """A config from a mapping, with `path` (for example `env.taskset`) in front of the keys that errors name.
+
+    Raises:
+        ConfigError: an unknown key, a wrong value or a missing one.
+    """
+    if isinstance(data, model):
+        return data
+    if data is not None and not isinstance(data, Mapping):
+        raise ConfigError(
+            f"{path or 'config'}: expected {model.__name__} or a mapping, got {type(data).__name__}"
+        )
+    try:
+        return model.model_validate(dict(data or {}))
+    except ValidationError as error:
+        raise ConfigError(problem_text(model, error, path)) from None
+
+
+def nearest(word: str, candidates: Iterable[str], cutoff: float = 0.6) -> str | None:
+    """The most similar candidate, dashes and case aside, or None if nothing is similar."""
+    plain = {_plain(candidate): candidate for candidate in sorted(candidates)}
+    match = difflib.get_close_matches(_plain(word), list(plain), n=1, cutoff=cutoff)
+    return plain[match[0]] if match else None
+
+
+def _plain(word: str) -> str:
+    return word.replace("-", "_").lower()
+
+
+def problem_text(model: type[BaseModel], error: ValidationError, path: str = "") -> str:
+    """All problems of a validation, one a line: key path, what is wrong, the nearest key."""
+    return "\n".join(_line(model, problem, path) for problem in error.errors(include_url=False))
+
+
+def _line(model: type[BaseModel], problem: ErrorDetails, path: str) -> str:
+    keys, owners = _follow(model, problem["loc"])
+    where = ".".join([path, *keys] if path else keys) or model.__name__
+    if problem["type"] == "extra_forbidden":
+        return f"{where}: unknown key{_owner(path, keys, owners)}{_hint(model, keys, owners, path)}"
+    if problem["type"] == "missing":
+        return f"{where}: required{_owner(path, keys, owners)}, but not given"
+    value = problem["input"]
+    shown = repr(value)
+    shown = shown if len(shown) <= 80 else shown[:77] + "..."
+    message = problem["msg"].removeprefix("Value error, ")
+    return f"{where}: {message[:1].lower()}{message[1:]} (got {shown})"
+
+
+def _owner(path: str, keys: list[str], owners: list[type[BaseModel]]) -> str:
+    return f" of {owners[0].__name__}" if owners and not path and len(keys) == 1 else ""
+
+
+def _hint(model: type[BaseModel], keys: list[str], owners: list[type[BaseModel]], path: str) -> str:
+    wrong = keys[-1] if keys else ""
+    known = {name for owner in owners for name in owner.model_fields}
+    if match := nearest(wrong, known):
+        return f"; did you mean {match}?"
+    for place in _all_keys(model):
+        if place.rpartition(".")[2] == _plain(wrong):
+            return f"; did you mean {path + '.' if path else ''}{place}?"
+    return f"; known keys: {', '.join(sorted(known))}" if known else ""
+
+
+def _follow(model: type[BaseModel], loc: tuple[int | str, ...]) -> tuple[list[str], list[type[BaseModel]]]:
+    """The keys of a pydantic location without its union tags, and the models that own the last key."""
+    keys: list[str] = []
+    owners: list[type[BaseModel]] = [model]
+    here: list[Any] = [model]
+    for step in loc:
+        models = [item for item in here if _is_model(item)]
+        fields = [item.model_fields[step] for item in models if step in item.model_fields]
+        if fields:
+            owners, here = models, [leaf for field in fields for leaf in _leaves(field.annotation)]
+        elif isinstance(step, str) and len(here) > 1 and step is not loc[-1]:
+            # A branch of a union: pydantic puts its tag or class name into the location.
+            here = [item for item in models if item.__name__ == step or _tagged(item, step)] or here
+            continue
+        elif models:
+            owners = models
+        keys.append(str(step))
+    return keys, owners
+
+
+def _tagged(model: type[BaseModel], tag: str) -> bool:
+    return any(tag == field.default for field in model.model_fields.values())
+
+
+def _is_model(item: Any) -> bool:
+    return isinstance(item, type) and issubclass(item, BaseModel)
+
+
+def _leaves(annotation: Any) -> Iterator[Any]:
+    """Classes in an annotation: through unions, `Annotated`, lists and dicts."""
+    origin = get_origin(annotation)
+    if origin is None:
+        yield annotation
+    elif origin is Annotated:
+        yield from _leaves(get_args(annotation)[0])
+    elif origin in (Union, UnionType) or isinstance(origin, type):
+        for argument in get_args(annotation):
+            yield from _leaves(argument)
+
+
+def _all_keys(
+    model: type[BaseModel], prefix: str = "", seen: frozenset[type[BaseModel]] = frozenset()
+) -> Iterator[str]:
+    for name, field in model.model_fields.items():
+        yield prefix + name
+        for leaf in _leaves(field.annotation):
+            if _is_model(leaf) and leaf not in seen:
+                yield from _all_keys(leaf, f"{prefix}{name}.", seen | {model, leaf})
