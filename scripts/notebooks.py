@@ -1,0 +1,63 @@
+"""Run example notebooks and store their outputs, so that a reader of the file sees what a run shows.
+
+    python scripts/notebooks.py NOTEBOOK...
+
+Cell ids and metadata are made equal from run to run, and no widget state is stored: one plotly widget alone
+would add 5 MB of front-end code.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+import nbformat
+from nbclient import NotebookClient
+
+__all__ = ["execute"]
+
+CELL_TIMEOUT_S = 600
+
+
+def execute(source: Path, folder: Path) -> nbformat.NotebookNode:
+    """Run a notebook with `folder` as its working directory and return it with its outputs.
+
+    Raises:
+        nbclient.exceptions.CellExecutionError: if a cell raises; the message names the cell.
+    """
+    notebook = nbformat.read(source, as_version=4)
+    client = NotebookClient(
+        notebook,
+        timeout=CELL_TIMEOUT_S,
+        kernel_name="python3",
+        store_widget_state=False,
+        resources={"metadata": {"path": str(folder)}},
+    )
+    client.execute()
+    return notebook
+
+
+def tidy(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
+    """Take out what differs between machines and runs: cell ids, times of execution, versions."""
+    for index, cell in enumerate(notebook.cells):
+        cell["id"] = f"cell-{index:02d}"
+        cell.metadata.pop("execution", None)
+    notebook.metadata.pop("widgets", None)
+    notebook.metadata["language_info"] = {"name": "python"}
+    return notebook
+
+
+def refresh(path: Path) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        notebook = execute(path, Path(folder))
+        written = Path(folder) / path.name
+        nbformat.write(tidy(notebook), written)
+        shutil.copyfile(written, path)
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:]:
+        refresh(Path(name))
+        print(f"{name}: {Path(name).stat().st_size / 1000:.0f} kB")
