@@ -1,9 +1,9 @@
 """Static html that survives a saved, untrusted notebook: tags, `style` attributes, nothing else.
 
 JupyterLab drops `<style>`, inline `<svg>` and scripts from outputs of notebooks it does not trust, and of
-style attributes every property whose value it does not know. So colours are `var(--jp-..., rgb(...))` (the fallback
-serves front ends without these variables, and makes the value known), borders are plain half-transparent grey
-that shows on light and dark pages, and the page's own text colour is left alone.
+style attributes every property whose value it does not know. So colours are `var(--jp-..., rgb(...))` (the
+fallback serves front ends without these variables, and makes the value known), borders are plain half
+transparent grey that shows on light and dark pages, and the page's own text colour is left alone.
 """
 
 from __future__ import annotations

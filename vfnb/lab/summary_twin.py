@@ -134,7 +134,7 @@ def summary_text(summary: Summary) -> str:
 
 
 def summary_blocks(summary: Summary) -> list[str]:
-    """The html twin in pieces: errors, figures, signals."""
+    """The figures in html: one table of the reward, one of all signals."""
     percent = (
         f"{summary.level:.0%} interval ({summary.reward.method})" if summary.reward.method else "interval"
     )
@@ -155,10 +155,7 @@ def summary_blocks(summary: Summary) -> list[str]:
             else []
         ),
     ]
-    blocks = [
-        banner(error_lines(summary)),
-        table([], [[esc(name), esc(value)] for name, value in figures]),
-    ]
+    blocks = [table([], [[esc(name), esc(value)] for name, value in figures])]
     signals = [*summary.rewards, *summary.metrics]
     if signals:
         shown = [
@@ -177,6 +174,7 @@ def summary_bundle(summary: Summary) -> dict[str, str]:
     """Text and html."""
     page = Page("summary")
     page.add(f"<div><b>Summary</b> {esc(headline(summary))}</div>")
+    page.add(banner(error_lines(summary)))
     for block in summary_blocks(summary):
         page.add(block)
     return {"text/plain": summary_text(summary), "text/html": page.close("summary.to_dict()")}

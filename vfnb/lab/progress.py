@@ -1,0 +1,205 @@
+"""Progress of a running call: one view, updated in place.
+
+In a Jupyter kernel it is one display, updated by its id, with a text and an html twin; in a terminal one
+line on stderr; nothing where stderr is no terminal. One daemon thread of the process sends all updates, at
+most four a second to each view, so they go on while the main thread is busy and never reach another cell.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import logging
+import os
+import shutil
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from vfnb.lab.kernel import publisher
+from vfnb.lab.run_twin import run_bundle, run_line
+from vfnb.lab.views import RunView
+
+__all__ = ["INTERVAL_S", "Progress"]
+
+INTERVAL_S = 0.25
+"""Least time between two updates of one view."""
+_SHARE = 0.05  # at most this part of a core is spent on making views
+
+log = logging.getLogger("vfnb.lab")
+
+
+class _Sink(Protocol):
+    def first(self, view: RunView) -> None: ...
+    def update(self, view: RunView) -> None: ...
+    def last(self, view: RunView) -> None: ...
+
+
+class _Cell:
+    """One display of the cell that started it, whatever cell runs now."""
+
+    def __init__(self, display: Any) -> None:
+        self._display = display
+        self._id = uuid.uuid4().hex
+        self._sent: dict[str, str] = {}
+        # ipykernel keeps the parent message of the current cell in a context variable.
+        self._context = contextvars.copy_context()
+
+    def _publish(self, view: RunView, *, update: bool) -> None:
+        bundle = run_bundle(view)
+        if bundle == self._sent:
+            return
+        self._sent = bundle
+        transient = {"display_id": self._id}
+        self._context.run(self._display.publish, data=bundle, transient=transient, update=update)
+
+    def first(self, view: RunView) -> None:
+        self._publish(view, update=False)
+
+    def update(self, view: RunView) -> None:
+        self._publish(view, update=True)
+
+    last = update
+
+
+class _Line:
+    """One line of a terminal, rewritten in place."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def _write(self, view: RunView, end: str) -> None:
+        width = shutil.get_terminal_size().columns - 1
+        line = run_line(view)
+        line = line if len(line) <= width else line[: width - 1] + "…"
+        self._stream.write(f"\r{line}\x1b[K{end}")
+        self._stream.flush()
+
+    def first(self, view: RunView) -> None:
+        self._write(view, "")
+
+    update = first
+
+    def last(self, view: RunView) -> None:
+        self._write(view, "\n")
+
+
+def _sink() -> _Sink | None:
+    display = publisher()
+    if display is not None:
+        return _Cell(display)
+    stream = sys.stderr
+    try:
+        return _Line(stream) if stream is not None and stream.isatty() else None
+    except ValueError:  # a closed stream
+        return None
+
+
+class Progress:
+    """The live view of one running call.
+
+    `view` makes a snapshot; it is called on the sender thread and must be safe there.
+    `quiet` leaves no output.
+    """
+
+    def __init__(self, view: Callable[[], RunView], *, quiet: bool = False) -> None:
+        self._view = view
+        self._quiet = quiet
+        self._sink: _Sink | None = None
+        self._done = threading.Event()
+        self._warned = False
+        self._ending = False
+        self._due = 0.0
+
+    def __repr__(self) -> str:
+        return f"Progress({'stopped' if self._ending else 'running' if self._sink else 'silent'})"
+
+    def start(self) -> Progress:
+        """Show the first state in the current cell or terminal; later states follow by themselves."""
+        self._sink = None if self._quiet else _sink()
+        if self._sink is not None:
+            self._send(self._sink.first)
+            self._due = time.monotonic() + INTERVAL_S
+            _sender.add(self)
+        return self
+
+    def stop(self, timeout: float = 5.0) -> None:
+        """Send the final state and end. Waits at most `timeout` seconds until it is sent; 0 does not wait."""
+        if self._sink is None or self._ending:
+            return
+        self._ending = True
+        _sender.wake()
+        if timeout:
+            self._done.wait(timeout)
+
+    def __enter__(self) -> Progress:
+        return self.start()
+
+    def __exit__(self, *exc: object) -> None:
+        self.stop()
+
+    def _tick(self) -> bool:
+        """Send what is due; on the sender thread. False when this was the last update."""
+        assert self._sink is not None
+        if self._ending:
+            self._send(self._sink.last)
+            self._done.set()
+            return False
+        if time.monotonic() >= self._due:
+            took = self._send(self._sink.update)
+            self._due = time.monotonic() + max(INTERVAL_S, took / _SHARE)
+        return True
+
+    def _send(self, how: Callable[[RunView], None]) -> float:
+        begin = time.thread_time()
+        try:
+            how(self._view())
+        except Exception:  # a display must never end the run it shows
+            if not self._warned:
+                self._warned = True
+                log.warning("a progress view could not be shown", exc_info=True)
+        return time.thread_time() - begin
+
+
+class _Sender:
+    """The one thread that updates all views; it ends when there is none left."""
+
+    def __init__(self) -> None:
+        self._reset()
+
+    def _reset(self) -> None:
+        self._ready = threading.Condition()
+        self._active: list[Progress] = []
+        self._thread: threading.Thread | None = None
+
+    def add(self, progress: Progress) -> None:
+        with self._ready:
+            self._active.append(progress)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._main, name="vfnb-display", daemon=True)
+                self._thread.start()
+            self._ready.notify()
+
+    def wake(self) -> None:
+        with self._ready:
+            self._ready.notify()
+
+    def _main(self) -> None:
+        while True:
+            with self._ready:
+                if not self._active:
+                    self._thread = None
+                    return
+                if not any(progress._ending for progress in self._active):
+                    self._ready.wait(max(0.0, min(p._due for p in self._active) - time.monotonic()))
+                active = list(self._active)
+            ended = [progress for progress in active if not progress._tick()]
+            with self._ready:
+                self._active = [progress for progress in self._active if progress not in ended]
+
+
+_sender = _Sender()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_sender._reset)
