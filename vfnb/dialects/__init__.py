@@ -1,1 +1,22 @@
-"""Room of vfnb."""
+"""Provider wire formats to and from the canonical types."""
+
+from vfnb.dialects.base import Changes, Dialect
+from vfnb.dialects.chat import Chat
+from vfnb.dialects.faults import RequestError
+from vfnb.dialects.parts import Split
+from vfnb.dialects.reader import StreamReader
+from vfnb.dialects.registry import dialects, get, match
+from vfnb.dialects.split import Splitter
+
+__all__ = [
+    "Changes",
+    "Chat",
+    "Dialect",
+    "RequestError",
+    "Split",
+    "Splitter",
+    "StreamReader",
+    "dialects",
+    "get",
+    "match",
+]

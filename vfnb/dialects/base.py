@@ -1,0 +1,256 @@
+"""What a dialect is: one provider's wire format, to and from the canonical types.
+
+Writing `routes`, `parse_request` and `parse_response` is enough to record and relay a new format; the
+other methods make it faster (raw slices), let vfnb answer in it (frames) and let it stream.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+
+import msgspec
+
+from vfnb.dialects import registry
+from vfnb.dialects.faults import RequestError, json_error, looks_like_overflow
+from vfnb.dialects.reader import LastEventReader, StreamReader
+from vfnb.errors import ConfigError
+from vfnb.types import Messages, Response, Tool
+
+if TYPE_CHECKING:
+    from vfnb.dialects.parts import Split
+
+__all__ = ["Changes", "Dialect", "Raws", "ReqT", "RespT"]
+
+ReqT = TypeVar("ReqT")
+RespT = TypeVar("RespT")
+Raws = Mapping[str, msgspec.Raw]
+"""The top-level keys of a request without its history, each as raw JSON."""
+Changes = dict[str, bytes | None]
+"""Top-level keys to set to this JSON, or to remove (None)."""
+
+
+class Dialect(ABC, Generic[ReqT, RespT]):
+    """A wire format. A subclass with `routes` registers itself; a later one of the same name replaces it.
+
+    Dialects hold no state: one instance serves all sessions.
+    """
+
+    name: ClassVar[str] = ""
+    """How traces name it; the class's name in lower case if not given."""
+    routes: ClassVar[tuple[str, ...]] = ()
+    """POST paths, e.g. `("/v1/chat/completions",)`; `{x}` is any one segment. The first is used upstream."""
+    history: ClassVar[str | None] = None
+    """Key of the list of messages; None reads every request whole with `parse_request`."""
+    head_keys: ClassVar[tuple[str, ...]] = ()
+    """Top-level keys that `head` turns into messages."""
+    stop_status: ClassVar[int] = 400
+    """Status that makes clients of this dialect give up after one request."""
+    stop_kind: ClassVar[str] = "invalid_request_error"
+    """Error type that goes with `stop_status`."""
+    stop_code: ClassVar[str | None] = None
+    """Error code that goes with `stop_status`."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "name" not in cls.__dict__:
+            cls.name = cls.__name__.lower()
+        if "routes" in cls.__dict__:
+            registry.register(cls)
+
+    # wire -> canonical
+
+    @abstractmethod
+    def parse_request(self, body: ReqT) -> tuple[Messages, list[Tool] | None]:
+        """Messages and tools of a request body (a decoded JSON object)."""
+
+    @abstractmethod
+    def parse_response(self, resp: RespT) -> Response:
+        """The canonical answer of a non-streaming reply (a decoded JSON object)."""
+
+    def decode(self, item: msgspec.Raw | bytes) -> Messages:
+        """The canonical messages of one raw item of the history, usually one."""
+        raise ConfigError(f"dialect {self.name!r} sets history= but does not define decode(item)")
+
+    def head(self, fields: Raws) -> Messages:
+        """Messages that stand outside the history, e.g. instructions. They come first."""
+        return []
+
+    def join(self, messages: Messages) -> Messages:
+        """Group messages that the wire spreads over several items."""
+        return messages
+
+    def closes(self, item: msgspec.Raw) -> bool:
+        """Whether the item ends a message, so that no later item can be joined to it."""
+        return True
+
+    def tools(self, fields: Raws) -> list[Tool]:
+        """The tools that a request offers."""
+        body = {key: msgspec.json.decode(raw) for key, raw in fields.items()}
+        return self.parse_request(body)[1] or []  # type: ignore[arg-type]
+
+    def read(self, split: Split) -> Messages:
+        """The canonical messages of a request after its known part.
+
+        Raises:
+            RequestError: if the request is not what the dialect says.
+        """
+        if self.history is None:
+            body = load(split.body)
+            return _guard(self, lambda: self.parse_request(body)[0])
+        messages = [] if split.n_known else list(self.head(split.fields))
+        for item in split.items:
+            messages += self.decode(item)
+        return self.join(messages)
+
+    def read_tools(self, split: Split) -> list[Tool]:
+        """The tools of a request."""
+        if self.history is None:
+            body = load(split.body)
+            return _guard(self, lambda: self.parse_request(body)[1] or [])
+        return self.tools(split.fields)
+
+    def read_response(self, body: bytes) -> Response:
+        """The canonical answer of a raw non-streaming reply.
+
+        Raises:
+            ValueError: if it is not JSON or not a reply of this dialect.
+        """
+        data = msgspec.json.decode(body)
+        if not isinstance(data, dict):
+            raise ValueError(f"the reply is a JSON {type(data).__name__}, not an object")
+        try:
+            return self.parse_response(data)  # type: ignore[arg-type]
+        except (KeyError, IndexError, TypeError, AttributeError) as error:
+            raise ValueError(f"not a {self.name} reply: {type(error).__name__} {error}") from error
+
+    def check(self, split: Split) -> None:
+        """Refuse what this dialect cannot record.
+
+        Raises:
+            RequestError: with the status and text that the program gets.
+        """
+
+    def model(self, fields: Raws) -> str:
+        """The model that the program asked for, `""` if it did not say."""
+        value = msgspec.json.decode(fields["model"]) if "model" in fields else ""
+        return value if isinstance(value, str) else ""
+
+    def streams(self, fields: Raws) -> bool:
+        """Whether the program asked for a stream."""
+        return bytes(fields["stream"]) == b"true" if "stream" in fields else False
+
+    def sampling(self, fields: Raws) -> dict[str, Any]:
+        """The sampling settings that the program asked for, under canonical names."""
+        return {}
+
+    # canonical -> wire
+
+    def override(self, fields: Raws, sampling: Mapping[str, Any], model: str) -> Changes:
+        """The top-level changes that put the run's model and settings into a request."""
+        changes: Changes = {}
+        if model and model != self.model(fields):
+            changes["model"] = msgspec.json.encode(model)
+        for key, value in sampling.items():
+            if key == "extra_body":
+                changes |= {name: msgspec.json.encode(entry) for name, entry in value.items()}
+            elif value is not None:
+                changes[key] = msgspec.json.encode(value)
+        return changes
+
+    def encode(self, messages: Messages) -> list[bytes]:
+        """The history items of messages, as JSON."""
+        raise ConfigError(f"dialect {self.name!r} cannot write messages: define encode(messages)")
+
+    def frame(self, response: Response, model: str, created: int = 0) -> bytes:
+        """A non-streaming reply body. `created` is in unix seconds."""
+        raise ConfigError(
+            f"dialect {self.name!r} cannot write replies: define frame(response, model, created)"
+        )
+
+    def frame_stream(
+        self, response: Response, model: str, created: int = 0, *, usage: bool = True, size: int = 16
+    ) -> list[bytes]:
+        """The complete event sequence of a streamed reply; text comes in pieces of `size` characters.
+
+        `usage` is whether the program asked for usage. The last element is the terminal event.
+        """
+        raise ConfigError(f"dialect {self.name!r} cannot write streams: define frame_stream(response, model)")
+
+    def wants_usage(self, fields: Raws) -> bool:
+        """Whether a streamed reply should report usage."""
+        return True
+
+    # streams, errors, upkeep
+
+    def reader(self) -> StreamReader:
+        """A fresh reader of one streamed reply."""
+        return LastEventReader(self)
+
+    def error_body(
+        self, status: int, message: str, kind: str | None = None, code: str | None = None
+    ) -> bytes:
+        """The body of a refused or failed call."""
+        return json_error(status, message, kind, code)
+
+    def stream_error(
+        self, status: int, message: str, kind: str | None = None, code: str | None = None
+    ) -> bytes:
+        """An error as the last event of a stream whose headers are out."""
+        return b"data: " + self.error_body(status, message, kind, code) + b"\n\n"
+
+    def keepalive(self) -> bytes:
+        """What keeps a waiting stream open."""
+        return b": keepalive\n\n"
+
+    def stop_body(self, reason: str) -> bytes:
+        """The body that goes with `stop_status` when a rollout has been stopped."""
+        return self.error_body(
+            self.stop_status, f"The rollout has been stopped: {reason}.", self.stop_kind, self.stop_code
+        )
+
+    def overflow_error(self, message: str = "") -> tuple[int, bytes]:
+        """Status and body that tell the program that its prompt is too long."""
+        text = message or "This model's maximum context length has been exceeded. Please reduce the prompt."
+        return 400, self.error_body(400, text, "invalid_request_error", "context_length_exceeded")
+
+    def recognise_overflow(self, status: int, body: bytes) -> bool:
+        """Whether an upstream's refusal means that the prompt is too long."""
+        return looks_like_overflow(status, body)
+
+    def models_body(self, models: list[str], one: bool = False) -> bytes:
+        """The reply of the model list, or of its first entry."""
+        entries = [{"id": name, "object": "model", "created": 0, "owned_by": "vfnb"} for name in models]
+        return msgspec.json.encode(entries[0] if one else {"object": "list", "data": entries})
+
+    def path(self, model: str, stream: bool) -> str:
+        """The path that an upstream serves this dialect under."""
+        return self.routes[0].replace("{model}", model)
+
+    def auth(self, key: str) -> dict[str, str]:
+        """The headers that carry a provider key."""
+        return {"Authorization": f"Bearer {key}"}
+
+
+def load(raw: msgspec.Raw | bytes) -> Any:
+    """A JSON value of a request.
+
+    Raises:
+        RequestError: 400 if it is not JSON.
+    """
+    try:
+        return msgspec.json.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise RequestError(f"The request is not valid JSON: {error}.") from error
+
+
+T = TypeVar("T")
+
+
+def _guard(dialect: Dialect[Any, Any], work: Callable[[], T]) -> T:
+    try:
+        return work()
+    except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
+        text = f"dialect {dialect.name!r} could not read the request: {type(error).__name__} {error}"
+        raise RequestError(text) from error

@@ -1,0 +1,33 @@
+"""Sampling settings of Chat Completions under canonical names, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from vfnb.dialects.base import Raws
+
+__all__ = ["asked", "wire"]
+
+_NOT_SAMPLING = frozenset({"model", "messages", "tools", "functions", "stream", "stream_options"})
+
+
+def asked(fields: Raws) -> dict[str, Any]:
+    """What the program asked for; `max_completion_tokens` wins over `max_tokens`, `stop` is a list."""
+    values = {name: msgspec.json.decode(raw) for name, raw in fields.items() if name not in _NOT_SAMPLING}
+    longest = values.pop("max_completion_tokens", None)
+    if longest is not None:
+        values["max_tokens"] = longest
+    if isinstance(values.get("stop"), str):
+        values["stop"] = [values["stop"]]
+    return values
+
+
+def wire(fields: Raws, sampling: Mapping[str, Any]) -> dict[str, Any]:
+    """The run's settings under wire names: the length goes where the program put its own."""
+    values = dict(sampling)
+    if values.get("max_tokens") is not None and "max_completion_tokens" in fields:
+        values["max_completion_tokens"] = values.pop("max_tokens")
+    return values

@@ -1,0 +1,178 @@
+"""Reader of Chat Completions streams, lenient about what servers leave out or repeat."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from vfnb.dialects import chat_decode
+from vfnb.dialects.reader import StreamReader
+from vfnb.types import Response
+
+__all__ = ["ChatReader"]
+
+_decode = msgspec.json.Decoder().decode
+_TEXTS = ("content", "reasoning_content", "reasoning", "refusal")
+
+
+class ChatReader(StreamReader):
+    """Reads `chat.completion.chunk` events.
+
+    A stream is complete with `[DONE]`, or without it if a `finish_reason` came. The last usage counts.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._id = ""
+        self._model = ""
+        self._texts: dict[str, list[str]] = {}
+        self._calls: list[dict[str, Any]] = []
+        self._by_index: dict[int, dict[str, Any]] = {}
+        self._legacy: dict[str, Any] = {}
+        self._extras: dict[str, Any] = {}
+        self._reason: str | None = None
+        self._usage: Any = None
+        self._bad: bytes = b""
+
+    def take(self, event: bytes, data: bytes) -> bool:
+        if data == b"[DONE]" or data.strip() == b"[DONE]":
+            self.complete = self.error is None
+            return True
+        try:
+            chunk = _decode(data)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            self._bad = data
+            return False
+        if not isinstance(chunk, dict):
+            return False
+        error = chunk.get("error")
+        if error:
+            self.error = error if isinstance(error, dict) else {"message": str(error)}
+            return True
+        if chunk.get("usage"):
+            self._usage = chunk["usage"]
+        if not self._id:
+            self._id = chunk.get("id") or ""
+            self._model = chunk.get("model") or ""
+        for choice in chunk.get("choices") or ():
+            if choice.get("index"):
+                continue
+            delta = choice.get("delta")
+            if delta:
+                self._delta(delta)
+            reason = choice.get("finish_reason")
+            if reason:
+                self._reason = reason
+        return False
+
+    def close(self) -> None:
+        super().close()
+        self.complete = self.error is None and (self.complete or self._reason is not None)
+
+    def _delta(self, delta: dict[str, Any]) -> None:
+        for key, value in delta.items():
+            if value is None or key == "role":
+                continue
+            if key in _TEXTS and isinstance(value, str):
+                if key in self._texts:
+                    self._texts[key].append(value)
+                else:
+                    self._texts[key] = [value]
+            elif key == "tool_calls":
+                for fragment in value:
+                    self._call(fragment)
+            elif key == "function_call":
+                _merge(self._legacy, value, fixed={"name"})
+            else:
+                self._extras[key] = _joined(self._extras.get(key), value)
+
+    def _call(self, fragment: dict[str, Any]) -> None:
+        """Join by index; without one, a new id starts a call and anything else continues the last."""
+        index, identity = fragment.get("index"), fragment.get("id")
+        if isinstance(index, int):
+            call = self._by_index.get(index)
+        elif self._calls and (not identity or self._calls[-1].get("id") == identity):
+            call = self._calls[-1]
+        else:
+            call = None
+        if call is None:
+            call = {}
+            self._calls.append(call)
+            if isinstance(index, int):
+                self._by_index[index] = call
+        for key, value in fragment.items():
+            if value is None or key == "index":
+                continue
+            if key in ("function", "custom") and isinstance(value, dict):
+                _merge(call.setdefault(key, {}), value, fixed={"name"})
+                call.setdefault("type", key)
+            elif key in ("id", "type"):
+                call[key] = value or call.get(key, "")
+            else:
+                call[key] = _joined(call.get(key), value)
+
+    def response(self) -> Response:
+        if not self.started or (self._bad and not self.complete and not self._texts and not self._calls):
+            raise ValueError("the stream has no readable event" if self.started else "the stream is empty")
+        message: dict[str, Any] = {key: "".join(parts) for key, parts in self._texts.items()}
+        if message.get("content") == "" and (self._calls or self._legacy or "refusal" in message):
+            message["content"] = None
+        if self._calls:
+            message["tool_calls"] = self._calls
+        if self._legacy:
+            message["function_call"] = self._legacy
+        body = {
+            "id": self._id,
+            "model": self._model,
+            "choices": [{"message": message | self._extras, "finish_reason": self._reason}],
+            "usage": self._usage,
+        }
+        return chat_decode.response(body)
+
+
+def _merge(target: dict[str, Any], source: Any, *, fixed: set[str]) -> None:
+    """Join string fragments; a `fixed` key that is repeated is not joined to itself."""
+    if not isinstance(source, dict):
+        return
+    for key, value in source.items():
+        if value is None or (key in fixed and target.get(key) and target[key] == value):
+            continue
+        if key in fixed:
+            target[key] = target.get(key, "") + value
+        else:
+            target[key] = _joined(target.get(key), value)
+
+
+_LABELS = frozenset({"id", "type", "format", "role", "index", "signature"})
+
+
+def _joined(old: Any, new: Any) -> Any:
+    """Fragments of an unknown value: strings and lists are joined, objects merged, other values replaced."""
+    if isinstance(old, str) and isinstance(new, str):
+        return old + new
+    if isinstance(old, list) and isinstance(new, list):
+        for entry in new:
+            _place(old, entry)
+        return old
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key, value in new.items():
+            if value is not None:
+                old[key] = value if key in _LABELS else _joined(old.get(key), value)
+        return old
+    if isinstance(new, list):
+        return _joined([], new) if new else []
+    return new if new is not None else old
+
+
+def _place(entries: list[Any], entry: Any) -> None:
+    """Append an entry, or merge it into the one of its `index` and `type` (as in reasoning details)."""
+    if isinstance(entry, dict) and isinstance(entry.get("index"), int):
+        for other in entries:
+            if isinstance(other, dict) and (other.get("index"), other.get("type")) == (
+                entry["index"],
+                entry.get("type"),
+            ):
+                _joined(other, entry)
+                return
+    entries.append(entry)

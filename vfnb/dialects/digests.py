@@ -1,0 +1,75 @@
+"""Digests of requests that do not depend on white space or key order, computed for new parts only."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+
+import msgspec
+
+from vfnb.dialects.parts import Split
+
+__all__ = ["Digests"]
+
+_SIZE = 16
+_START = bytes(_SIZE)
+_MAX = 4096
+_sorted = msgspec.json.Encoder(order="sorted")
+
+
+def _canonical(raw: msgspec.Raw | bytes) -> bytes:
+    try:
+        text = _sorted.encode(msgspec.json.decode(raw))
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        text = bytes(raw)
+    return sha256(text).digest()[:_SIZE]
+
+
+class Digests:
+    """Digests of one session's requests.
+
+    A request's digest is a chain over its history items plus one value per other key, so that a body with a
+    known prefix costs its tail. SHA-256 because common processors have it in hardware.
+    """
+
+    def __init__(self) -> None:
+        self._items: dict[bytes, bytes] = {}  # digest of the slice -> canonical digest
+        self._fields: dict[str, tuple[msgspec.Raw, bytes]] = {}  # newest value of a key and its digest
+
+    def keys(self, split: Split) -> list[bytes]:
+        """The canonical digest of each of `split.items`."""
+        if split.item_keys is None:
+            split.item_keys = [self._item(item) for item in split.items]
+        return split.item_keys
+
+    def chain(self, split: Split) -> bytes:
+        """The digest of the whole history."""
+        chain = split.tip.chain if split.tip is not None else _START
+        for key in self.keys(split):
+            chain = sha256(chain + key).digest()[:_SIZE]
+        return chain
+
+    def whole(self, split: Split) -> bytes:
+        """The digest of the request."""
+        state = sha256(self.chain(split))
+        for name in sorted(split.fields):
+            state.update(
+                name.encode("utf-8", "surrogatepass") + b"\x00" + self._field(name, split.fields[name])
+            )
+        return state.digest()[:_SIZE]
+
+    def _item(self, item: msgspec.Raw) -> bytes:
+        key = sha256(item).digest()[:_SIZE]
+        value = self._items.get(key)
+        if value is None:
+            if len(self._items) >= _MAX:
+                self._items.clear()
+            value = self._items[key] = _canonical(item)
+        return value
+
+    def _field(self, name: str, raw: msgspec.Raw) -> bytes:
+        known = self._fields.get(name)
+        if known is not None and known[0] == raw:
+            return known[1]
+        value = _canonical(raw)
+        self._fields[name] = (raw, value)
+        return value

@@ -1,0 +1,174 @@
+"""The parts of one request body, and the histories that a splitter remembers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from vfnb.dialects.address import address
+
+__all__ = ["Split", "Tip"]
+
+
+class Tip:
+    """A remembered history: `body[start:end]`, from its first item to the end of its last."""
+
+    __slots__ = ("body", "chain", "count", "end", "fields", "front", "head", "mark", "start")
+
+    def __init__(
+        self,
+        *,
+        body: bytes,
+        front: bytes,
+        fields: dict[str, msgspec.Raw],
+        head: tuple[bytes, ...],
+        start: int,
+        end: int,
+        count: int,
+        mark: object,
+        chain: bytes,
+    ) -> None:
+        self.body = body
+        self.front = front
+        self.fields = fields
+        self.head = head
+        self.start = start
+        self.end = end
+        self.count = count
+        self.mark = mark
+        self.chain = chain
+
+
+class Split:
+    """One request body in parts. Raw values are slices: keep `bytes(raw)`, not the slice, beyond the call.
+
+    Attributes:
+        body: the bytes as received.
+        fields: top-level keys except the history, as raw JSON.
+        items: the history's items after the known ones, as raw JSON.
+        known: the mark of the remembered history that this body starts with, None if there is none.
+        n_known: how many items that history has.
+        front: the bytes before the history, with the list closed; `front_fields` are slices of it.
+        rest: the bytes after the known or sliced items, as an object; `shift` turns its offsets into those of `body`.
+        start: offset of the history's first item, -1 if it has none or is not a list.
+        end: offset after the history's last item.
+    """
+
+    __slots__ = (
+        "body",
+        "end",
+        "fields",
+        "front",
+        "front_fields",
+        "item_keys",
+        "items",
+        "known",
+        "n_known",
+        "rest",
+        "shift",
+        "start",
+        "tip",
+    )
+
+    def __init__(
+        self,
+        *,
+        body: bytes,
+        fields: dict[str, msgspec.Raw],
+        items: list[msgspec.Raw],
+        known: object = None,
+        n_known: int = 0,
+        start: int = -1,
+        end: int = -1,
+        front: bytes = b"",
+        front_fields: dict[str, msgspec.Raw] | None = None,
+        rest: bytes = b"",
+        shift: int = 0,
+        tip: Tip | None = None,
+    ) -> None:
+        self.body = body
+        self.fields = fields
+        self.items = items
+        self.known = known
+        self.n_known = n_known
+        self.start = start
+        self.end = end
+        self.front = front
+        self.front_fields = front_fields or {}
+        self.rest = rest
+        self.shift = shift
+        self.tip = tip
+        self.item_keys: list[bytes] | None = None
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The decoded value of a top-level key."""
+        raw = self.fields.get(name)
+        return default if raw is None else msgspec.json.decode(raw)
+
+    def all_items(self) -> list[msgspec.Raw]:
+        """All items of the history, the known ones included; costs a pass over the body if some are known."""
+        if not self.n_known:
+            return self.items
+        return msgspec.json.decode(b"[" + self.body[self.start : self.end] + b"]", type=list[msgspec.Raw])
+
+    def span(self, name: str) -> tuple[int, int]:
+        """Where the value of a top-level key lies in `body`: start and end offset."""
+        raw = self.fields[name]
+        size, at = len(memoryview(raw)), address(raw)
+        offset = at - address(self.rest)
+        if self.rest and 0 <= offset < len(self.rest):
+            return offset + self.shift, offset + self.shift + size
+        offset = at - address(self.front)
+        return offset, offset + size
+
+    def assemble(
+        self,
+        changes: dict[str, bytes | None],
+        *,
+        history: str | None = None,
+        items: Sequence[Any] | None = None,
+    ) -> bytes:
+        """The body with some top-level keys set or removed, all other bytes as they were.
+
+        Args:
+            changes: JSON per key; None removes the key.
+            history: key of the history, needed with `items`.
+            items: JSON of all history items that replaces the history.
+        """
+        if items is not None:
+            assert history is not None
+            changes = changes | {history: b"[" + b",".join(bytes(item) for item in items) + b"]"}
+        if not changes:
+            return self.body
+        if items is not None or any(value is None and key in self.fields for key, value in changes.items()):
+            return self._rebuild(changes, history)
+        return self._splice({key: value for key, value in changes.items() if value is not None})
+
+    def _splice(self, changes: dict[str, bytes]) -> bytes:
+        edits = [(*self.span(key), value) for key, value in changes.items() if key in self.fields]
+        pieces, position = [], 0
+        for start, end, value in sorted(edits):
+            pieces += [self.body[position:start], value]
+            position = end
+        added = b"".join(
+            b", " + msgspec.json.encode(key) + b": " + value
+            for key, value in changes.items()
+            if key not in self.fields
+        )
+        close = self.body.rindex(b"}")
+        if added and self.body[:close].rstrip()[-1:] == b"{":
+            added = added[2:]
+        return b"".join([*pieces, self.body[position:close], added, self.body[close:]])
+
+    def _rebuild(self, changes: dict[str, bytes | None], history: str | None) -> bytes:
+        parts: dict[str, Any] = {
+            key: raw for key, raw in msgspec.json.decode(self.body, type=dict[str, msgspec.Raw]).items()
+        }
+        for key, value in changes.items():
+            if value is None:
+                parts.pop(key, None)
+            else:
+                parts[key] = value
+        return b"{" + b", ".join(msgspec.json.encode(k) + b": " + bytes(v) for k, v in parts.items()) + b"}"

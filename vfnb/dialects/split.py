@@ -1,0 +1,273 @@
+"""Splitting request bodies without decoding what is already known.
+
+A program sends its whole history with every call. If the history starts with one that was seen before, byte
+for byte, only the tail is decoded; else the list is cut into raw slices in one pass. Bytes are never re-encoded.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+
+from vfnb.dialects.address import address
+from vfnb.dialects.base import Dialect
+from vfnb.dialects.digests import Digests
+from vfnb.dialects.faults import RequestError
+from vfnb.dialects.parts import Split, Tip
+
+__all__ = ["Splitter"]
+
+_MARK = "\x00history"
+_HEADER = b'{"\\u0000history":['
+_SPACE = re.compile(rb"[ \t\n\r]*")
+_WINDOW = 48
+
+_fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_list = msgspec.json.Decoder(list[msgspec.Raw])
+
+
+class Splitter:
+    """Splits the bodies of one session in one dialect, and remembers the newest histories.
+
+    Args:
+        dialect: whose bodies these are.
+        max_tips: how many histories are remembered; the least recently used goes first.
+        max_bytes: how many bytes of bodies they may keep alive. The newest is always kept.
+    """
+
+    def __init__(self, dialect: Dialect[Any, Any], *, max_tips: int = 16, max_bytes: int = 32 << 20) -> None:
+        self.dialect = dialect
+        self._max_tips = max_tips
+        self._max_bytes = max_bytes
+        self._tips: list[Tip] = []  # least recently used first
+        self._digests = Digests()
+        key = dialect.history
+        self._key = key
+        if key is not None:
+            self._whole = msgspec.json.Decoder(_history_struct(key))
+            self._find = re.compile(
+                re.escape(msgspec.json.encode(key)) + rb"[ \t\n\r]*:[ \t\n\r]*\[[ \t\n\r]*"
+            )
+
+    def split(self, body: bytes) -> Split:
+        """The parts of a request body.
+
+        Raises:
+            RequestError: 400 if the body is not a JSON object.
+        """
+        if self._key is not None:
+            for tip in self._candidates(body):
+                split = self._from_tip(body, tip)
+                if split is not None:
+                    self._tips.remove(tip)
+                    self._tips.append(tip)
+                    return split
+        try:
+            return self._in_full(body)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise RequestError(f"The request body is not a JSON object: {error}.") from error
+
+    def remember(self, split: Split, mark: object) -> None:
+        """Know this body's history from now on; `mark` comes back as `known` when a body starts with it."""
+        if split.end < 0 or (split.items and not self.dialect.closes(split.items[-1])):
+            return
+        old = split.tip
+        if old is not None and old in self._tips:
+            # The old history is a prefix of this body: share the bytes.
+            shift = split.start - old.start
+            if old.end + shift == split.end:
+                self._tips.remove(old)
+            else:
+                old.body, old.front, old.fields = split.body, split.front, split.front_fields
+                old.start, old.end = old.start + shift, old.end + shift
+        chain = self._digests.chain(split)
+        self._tips.append(
+            Tip(
+                body=split.body,
+                front=split.front,
+                fields=split.front_fields,
+                head=self._head(split.fields),
+                start=split.start,
+                end=split.end,
+                count=split.n_known + len(split.items),
+                mark=mark,
+                chain=chain,
+            )
+        )
+        self._trim()
+
+    def digest(self, split: Split) -> bytes:
+        """16 bytes, equal for bodies that are equal but for white space and the order of keys."""
+        return self._digests.whole(split)
+
+    def keys(self, split: Split) -> list[bytes]:
+        """16 bytes for each of `split.items`, equal but for white space and key order."""
+        return self._digests.keys(split)
+
+    # known prefix
+
+    def _candidates(self, body: bytes) -> list[Tip]:
+        return sorted(self._tips, key=lambda tip: tip.end - tip.start, reverse=True)
+
+    def _from_tip(self, body: bytes, tip: Tip) -> Split | None:
+        front, fields = tip.front, tip.fields
+        start, size = tip.start, tip.end - tip.start
+        if not body.startswith(front):
+            located = self._locate(body)
+            if located is None:
+                return None
+            start, front, fields = located
+        end = start + size
+        window = min(size, _WINDOW)
+        if body[end - window : end] != tip.body[tip.end - window : tip.end]:
+            return None
+        if not body.startswith(memoryview(tip.body)[tip.start : tip.end], start):
+            return None
+        after = _end(_SPACE.match(body, end))
+        separator = body[after : after + 1]
+        if separator == b",":
+            after += 1
+        elif separator != b"]":
+            return None
+        parsed = self._rest(body, after)
+        if parsed is None:
+            return None
+        rest, history, later = parsed
+        all_fields = fields | later
+        if tip.head != self._head(all_fields):
+            return None
+        items = _list.decode(history)
+        if separator == b"," and not items:
+            return None
+        shift = after - len(_HEADER)
+        if items:
+            end = address(items[-1]) - address(rest) + len(memoryview(items[-1])) + shift
+        return Split(
+            body=body,
+            fields=all_fields,
+            items=items,
+            known=tip.mark,
+            n_known=tip.count,
+            start=start,
+            end=end,
+            front=front,
+            front_fields=fields,
+            rest=rest,
+            shift=shift,
+            tip=tip,
+        )
+
+    def _locate(self, body: bytes) -> tuple[int, bytes, dict[str, msgspec.Raw]] | None:
+        """Where the history's first item starts, if the key is found before anything large."""
+        position = 0
+        for _ in range(4):
+            found = self._find.search(body, position)
+            if found is None:
+                return None
+            front = body[: found.end()]
+            fields = self._front(front)
+            if fields is not None:
+                return found.end(), front, fields
+            position = found.end()
+        return None
+
+    def _front(self, front: bytes) -> dict[str, msgspec.Raw] | None:
+        """The keys before the history: what precedes a top-level list is an object once it is closed."""
+        try:
+            fields = _fields.decode(front + b"]}")
+        except msgspec.DecodeError:
+            return None
+        assert self._key is not None
+        return fields if fields.pop(self._key, None) is not None else None
+
+    def _rest(self, body: bytes, start: int) -> tuple[bytes, msgspec.Raw, dict[str, msgspec.Raw]] | None:
+        """The tail of the history and the keys after it; None if the history's key comes again."""
+        rest = _HEADER + body[start:]
+        try:
+            fields = _fields.decode(rest)
+        except msgspec.DecodeError:
+            return None
+        history = fields.pop(_MARK)
+        return None if self._key in fields or history is None else (rest, history, fields)
+
+    # unknown history
+
+    def _in_full(self, body: bytes) -> Split:
+        if self._key is not None:
+            try:
+                items = self._whole.decode(body).items
+            except msgspec.ValidationError:
+                items = []
+            if items:
+                split = self._sliced(body, items)
+                if split is not None:
+                    return split
+        fields = _fields.decode(body)
+        history = fields.pop(self._key, None) if self._key is not None else None
+        return Split(
+            body=body,
+            fields=fields,
+            items=_loose_items(history),
+            front=body,
+            front_fields=fields,
+        )
+
+    def _sliced(self, body: bytes, items: list[msgspec.Raw]) -> Split | None:
+        base = address(body)
+        start = address(items[0]) - base
+        last = items[-1]
+        end = address(last) - base + len(memoryview(last))
+        if not 0 < start < end < len(body):
+            return None
+        front = body[:start]
+        fields = self._front(front)
+        if fields is None:
+            return None
+        parsed = self._rest(body, end)
+        if parsed is None:
+            return None
+        rest, _, later = parsed
+        return Split(
+            body=body,
+            fields=fields | later,
+            items=items,
+            start=start,
+            end=end,
+            front=front,
+            front_fields=fields,
+            rest=rest,
+            shift=end - len(_HEADER),
+        )
+
+    # upkeep
+
+    def _head(self, fields: dict[str, msgspec.Raw]) -> tuple[bytes, ...]:
+        return tuple(bytes(fields.get(key, b"")) for key in self.dialect.head_keys)
+
+    def _trim(self) -> None:
+        while len(self._tips) > 1:
+            kept = {id(tip.body): len(tip.body) for tip in self._tips}
+            if len(self._tips) <= self._max_tips and sum(kept.values()) <= self._max_bytes:
+                return
+            del self._tips[0]
+
+
+def _history_struct(key: str) -> Any:
+    return msgspec.defstruct("History", [("items", list[msgspec.Raw])], rename={"items": key})
+
+
+def _loose_items(history: msgspec.Raw | None) -> list[msgspec.Raw]:
+    """A history that is empty, missing or not a list."""
+    if history is None:
+        return []
+    text = bytes(history)
+    if text[:1] == b"[":
+        return _list.decode(history)
+    return [] if text == b"null" else [history]
+
+
+def _end(match: re.Match[bytes] | None) -> int:
+    assert match is not None
+    return match.end()

@@ -1,0 +1,60 @@
+"""Server-sent events: bytes in, whole events out, whatever the reads cut through.
+
+Format: https://html.spec.whatwg.org/multipage/server-sent-events.html (lines end with LF, CRLF or CR).
+"""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["EventSplitter", "event_data", "event_name"]
+
+_END = re.compile(rb"\r\n\r\n|\n\n|\r\r|\n\r\n|\r\n\n")
+_LINES = re.compile(rb"\r\n|\n|\r")
+
+
+class EventSplitter:
+    """Cuts a byte stream into events, each with its blank line; joined they are the stream again."""
+
+    __slots__ = ("_rest",)
+
+    def __init__(self) -> None:
+        self._rest = b""
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """The events that `chunk` completes."""
+        data = self._rest + chunk if self._rest else chunk
+        if data.count(b"\n\n") == 1 and data.endswith(b"\n\n") and b"\r" not in data:
+            self._rest = b""
+            return [data]
+        events = []
+        start = 0
+        for match in _END.finditer(data):
+            end = match.end()
+            if end == len(data) and data.endswith(b"\r"):
+                break  # the LF of a CRLF may still come
+            events.append(data[start:end])
+            start = end
+        self._rest = data[start:]
+        return events
+
+    def flush(self) -> bytes:
+        """The bytes of the unfinished last event, `b""` if there is none."""
+        rest, self._rest = self._rest, b""
+        return rest
+
+
+def event_data(event: bytes) -> bytes:
+    """The `data` of one event, its lines joined with LF; `b""` for a comment."""
+    if event.startswith(b"data: ") and event.find(b"\n") >= len(event) - 2 and b"\r" not in event:
+        return event[6:].rstrip(b"\n")
+    lines = [line[5:] for line in _LINES.split(event) if line.startswith(b"data:")]
+    return b"\n".join(line[1:] if line[:1] == b" " else line for line in lines)
+
+
+def event_name(event: bytes) -> str:
+    """The `event` field of one event, `""` if it has none."""
+    for line in _LINES.split(event):
+        if line.startswith(b"event:"):
+            return line[6:].strip().decode("utf-8", "replace")
+    return ""
