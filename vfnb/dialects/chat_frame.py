@@ -67,10 +67,7 @@ def _deltas(message: dict[str, Any], size: int) -> Iterator[dict[str, Any]]:
     for key in ("reasoning_content", "content", "refusal"):
         value = message.pop(key, None)
         if isinstance(value, list):
-            texts = [
-                part.get("text") for part in value if isinstance(part, dict) and part.get("type") == "text"
-            ]
-            value = "".join(texts)
+            value = "".join(part["text"] for part in value if part.get("type") == "text")
         for piece in _pieces(value or "", size):
             yield {key: piece}
     calls = message.pop("tool_calls", [])

@@ -51,7 +51,7 @@ class Split:
         known: the mark of the remembered history that this body starts with, None if there is none.
         n_known: how many items that history has.
         front: the bytes before the history, with the list closed; `front_fields` are slices of it.
-        rest: the bytes after the known or sliced items, as an object; `shift` turns its offsets into those of `body`.
+        rest: the bytes after those, as an object; `shift` turns its offsets into those of `body`.
         start: offset of the history's first item, -1 if it has none or is not a list.
         end: offset after the history's last item.
     """
@@ -163,9 +163,7 @@ class Split:
         return b"".join([*pieces, self.body[position:close], added, self.body[close:]])
 
     def _rebuild(self, changes: dict[str, bytes | None], history: str | None) -> bytes:
-        parts: dict[str, Any] = {
-            key: raw for key, raw in msgspec.json.decode(self.body, type=dict[str, msgspec.Raw]).items()
-        }
+        parts: dict[str, Any] = dict(msgspec.json.decode(self.body, type=dict[str, msgspec.Raw]))
         for key, value in changes.items():
             if value is None:
                 parts.pop(key, None)

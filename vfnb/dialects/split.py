@@ -1,7 +1,7 @@
 """Splitting request bodies without decoding what is already known.
 
 A program sends its whole history with every call. If the history starts with one that was seen before, byte
-for byte, only the tail is decoded; else the list is cut into raw slices in one pass. Bytes are never re-encoded.
+for byte, only the tail is decoded; else the list is cut into raw slices in one pass.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ __all__ = ["Splitter"]
 _MARK = "\x00history"
 _HEADER = b'{"\\u0000history":['
 _SPACE = re.compile(rb"[ \t\n\r]*")
+_CLOSE = b"]}"
 _WINDOW = 48
 
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -114,7 +115,7 @@ class Splitter:
     def _from_tip(self, body: bytes, tip: Tip) -> Split | None:
         front, fields = tip.front, tip.fields
         start, size = tip.start, tip.end - tip.start
-        if not body.startswith(front):
+        if not body.startswith(memoryview(front)[: -len(_CLOSE)]):
             located = self._locate(body)
             if located is None:
                 return None
@@ -166,7 +167,7 @@ class Splitter:
             found = self._find.search(body, position)
             if found is None:
                 return None
-            front = body[: found.end()]
+            front = body[: found.end()] + _CLOSE
             fields = self._front(front)
             if fields is not None:
                 return found.end(), front, fields
@@ -176,7 +177,7 @@ class Splitter:
     def _front(self, front: bytes) -> dict[str, msgspec.Raw] | None:
         """The keys before the history: what precedes a top-level list is an object once it is closed."""
         try:
-            fields = _fields.decode(front + b"]}")
+            fields = _fields.decode(front)
         except msgspec.DecodeError:
             return None
         assert self._key is not None
@@ -221,7 +222,7 @@ class Splitter:
         end = address(last) - base + len(memoryview(last))
         if not 0 < start < end < len(body):
             return None
-        front = body[:start]
+        front = body[:start] + _CLOSE
         fields = self._front(front)
         if fields is None:
             return None
