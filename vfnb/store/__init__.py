@@ -1,1 +1,1 @@
-"""Room of vfnb."""
+"""One run on disk: an SQLite journal with one writer and many readers."""

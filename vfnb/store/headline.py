@@ -1,0 +1,253 @@
+"""From a trace to rows: the headline of its start, and everything that its end writes."""
+
+from __future__ import annotations
+
+import json
+import math
+import sqlite3
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from vfnb.errors import StoreError
+from vfnb.store.codec import Pack, Records, compress
+from vfnb.store.rows import ScoreRow, ScoreVersion, TraceRow
+from vfnb.trace.calls import encode_call
+from vfnb.trace.records import NodeRecord
+
+if TYPE_CHECKING:
+    from vfnb.trace.trace import Trace
+
+__all__ = ["STAGES", "Ended", "add_scores", "insert", "records"]
+
+STAGES = ("boot", "setup", "agent", "finalize", "scoring")
+"""Rollout stages with a duration column of their own (`<stage>_s`)."""
+
+STATE_BYTES = 1 << 20
+"""The final `trace.state` is kept up to this many bytes of JSON."""
+
+
+def insert(num: int, row: TraceRow) -> tuple[str, tuple[Any, ...]]:
+    """The statement that stores the start of a rollout."""
+    values = {
+        "num": num,
+        "id": row.id,
+        "episode": row.episode,
+        "group_id": row.group,
+        "role": row.role,
+        "task": row.task,
+        "task_idx": row.task_idx,
+        "task_key": row.task_key,
+        "task_name": row.task_name,
+        "rollout": row.rollout,
+        "attempt": row.attempt,
+        "rollout_hash": row.rollout_hash,
+        "score_hash": row.score_hash,
+        "state": "running",
+        "started": time.time() if row.started is None else row.started,
+    }
+    marks = ", ".join("?" * len(values))
+    return f"INSERT INTO traces ({', '.join(values)}) VALUES ({marks})", tuple(values.values())
+
+
+def records(trace: Trace) -> Records:
+    """All records of a trace's graph."""
+    graph = trace.dag
+    columns = graph.columns
+    tokens = []
+    if columns is not None:
+        held = sorted((node for node in graph.nodes if node.has_tokens), key=lambda node: node.start)
+        tokens = [columns.record(node.index, node.start, node.end, node.lead) for node in held]
+    return Records(
+        nodes=[
+            NodeRecord(
+                node.index,
+                node.parent,
+                node.content_key,
+                node.call,
+                node.sampled,
+                node.partial,
+                node.retokenized,
+            )
+            for node in graph.nodes
+        ],
+        contents={node.content_key: node.raw for node in graph.nodes},
+        calls=[encode_call(call) for call in graph.calls],
+        tokens=tokens,
+        tools={bytes.fromhex(digest): raw for digest, raw in graph.tools.items()},
+    )
+
+
+class Ended:
+    """The rows of an ended trace, ready to be written in one transaction."""
+
+    def __init__(
+        self,
+        num: int,
+        trace: Trace,
+        pack: Pack,
+        shared: list[tuple[bytes, bytes]],
+        version: int,
+        score_hash: str | None,
+    ) -> None:
+        self.num = num
+        self.version = version
+        self.score_hash = score_hash
+        self.shared = shared
+        self._headline = _headline(trace)
+        header = compress(json.dumps(trace.header(), default=str, separators=(",", ":")).encode())
+        self._pack = (num, header, _state(trace), pack.graph, pack.contents, pack.tokens)
+        self._branches = _branches(num, trace)
+        self._errors = _errors(num, trace)
+        self._marks = [(num, "tag", label, None) for label in trace.tags]
+        self._marks += [(num, "note", text, None) for text in trace.notes]
+        self._scores = ScoreRow(
+            trace=trace.id,
+            reward=_finite(trace.reward),
+            rewards={name: (_finite(reward.value), reward.weight) for name, reward in trace.rewards.items()},
+            metrics={name: _finite(value) for name, value in trace.metrics.items()},
+        )
+        self.size = sum(len(column) for column in self._pack[1:] if column) + 2048
+
+    def write(self, db: sqlite3.Connection) -> None:
+        """Write all rows; the journal of the trace goes."""
+        names = ", ".join(f"{name} = ?" for name in self._headline)
+        db.execute(f"UPDATE traces SET {names} WHERE num = ?", (*self._headline.values(), self.num))
+        db.executemany("INSERT OR IGNORE INTO contents VALUES (?, ?)", self.shared)
+        db.execute("INSERT INTO packs VALUES (?, ?, ?, ?, ?, ?)", self._pack)
+        db.executemany("INSERT INTO branches VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", self._branches)
+        db.executemany("INSERT INTO errors VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", self._errors)
+        if self._marks:
+            db.execute("DELETE FROM marks WHERE trace = ?", (self.num,))
+            db.executemany("INSERT INTO marks (trace, kind, text, at) VALUES (?, ?, ?, ?)", self._marks)
+        db.execute(
+            "INSERT OR IGNORE INTO versions VALUES (?, ?, ?, '', '{}')",
+            (self.version, time.time(), "rescore" if self.version else "live"),
+        )
+        _score(db, self.version, self.num, self._scores, self.score_hash)
+        db.execute("DELETE FROM journal WHERE trace = ?", (self.num,))
+
+
+def _headline(trace: Trace) -> dict[str, Any]:
+    counters = trace.dag.counters
+    last = trace.errors[-1] if trace.errors else None
+    values: dict[str, Any] = {
+        "state": trace.end_state or ("error" if trace.errors else "completed"),
+        "stop": trace.stop_condition,
+        "ok": trace.ok,
+        "dropped": trace.dropped,
+        "error": last.type if last else None,
+        "error_boundary": last.boundary if last else None,
+        "error_message": last.message[:2000] if last else None,
+        "errors": len(trace.errors),
+        "calls": counters.calls,
+        "turns": counters.turns,
+        "nodes": len(trace.dag.nodes),
+        "branches": len(trace.dag.tips),
+        "prompt_tokens": counters.prompt_tokens,
+        "completion_tokens": counters.completion_tokens,
+        "cached_tokens": counters.cached_tokens,
+        "reasoning_tokens": counters.reasoning_tokens,
+        "cost": counters.cost if counters.priced else None,
+        "model": next((call.served_model or call.model for call in trace.dag.calls), None),
+    }
+    spans = trace.timing
+    ends = [span.end for span in spans.values() if span.end is not None]
+    values["ended"] = max(ends) if ends else time.time()
+    for stage in STAGES:
+        span = spans.get(stage)
+        values[f"{stage}_s"] = None if span is None or span.end is None else span.end - span.start
+    return values
+
+
+def _state(trace: Trace) -> bytes | None:
+    """The program's final state as JSON, or what is known of one that cannot be kept."""
+    state = trace.state
+    if state is None:
+        return None
+    plain = state.model_dump(mode="json") if hasattr(state, "model_dump") else vars(state)
+    try:
+        raw = msgspec.json.encode(plain, enc_hook=repr)
+    except Exception as error:
+        raw = msgspec.json.encode({"unstored": f"{type(error).__name__}: {error}"})
+    if len(raw) > STATE_BYTES:
+        raw = msgspec.json.encode({"unstored": f"{len(raw)} bytes of JSON, at most {STATE_BYTES} are kept"})
+    return compress(raw)
+
+
+def _branches(num: int, trace: Trace) -> list[tuple[Any, ...]]:
+    rows = []
+    nodes = trace.dag.nodes
+    for index, branch in enumerate(trace.branches):
+        path = branch.path
+        fork = branch.cause
+        own = nodes[path[-1]].branch
+        trainable = sum(
+            nodes[node].end - nodes[node].start - nodes[node].lead
+            for node in path
+            if nodes[node].sampled and nodes[node].branch == own and nodes[node].has_tokens
+        )
+        rows.append(
+            (
+                num,
+                index,
+                branch.id,
+                path[-1],
+                fork.cause if fork else None,
+                fork.index if fork else None,
+                len(path),
+                sum(nodes[node].sampled for node in path),
+                nodes[path[-1]].total,
+                trainable,
+                fork.diff if fork else None,
+            )
+        )
+    return rows
+
+
+def _errors(num: int, trace: Trace) -> list[tuple[Any, ...]]:
+    return [
+        (num, seq, one.type, one.boundary, one.message, one.stage, one.status, one.at, one.traceback)
+        for seq, one in enumerate(trace.errors)
+    ]
+
+
+def _finite(value: float | None) -> float | None:
+    return None if value is None or not math.isfinite(value) else float(value)
+
+
+def add_scores(db: sqlite3.Connection, version: ScoreVersion, rows: Sequence[ScoreRow]) -> int:
+    """Write scores of one version; returns its number."""
+    number = version.version
+    if number < 0:
+        number = int(db.execute("SELECT coalesce(max(version), 0) + 1 FROM versions").fetchone()[0])
+    db.execute(
+        "INSERT OR IGNORE INTO versions VALUES (?, ?, ?, ?, ?)",
+        (number, version.created or time.time(), version.kind, version.label, json.dumps(version.weights)),
+    )
+    numbers = dict(db.execute("SELECT id, num FROM traces"))
+    for row in rows:
+        if row.trace not in numbers:
+            raise StoreError(f"scores for trace {row.trace}, which is not in this run")
+        _score(db, number, numbers[row.trace], row, row.score_hash)
+    return number
+
+
+def _score(db: sqlite3.Connection, version: int, num: int, row: ScoreRow, score_hash: str | None) -> None:
+    try:
+        db.execute(
+            "INSERT INTO totals VALUES "
+            "(?, ?, ?, coalesce(?, (SELECT score_hash FROM traces WHERE num = ?)), ?)",
+            (num, version, row.reward, score_hash, num, row.error),
+        )
+    except sqlite3.IntegrityError as error:
+        raise StoreError(
+            f"trace {row.trace} has scores in version {version}; it is never overwritten, add a new one"
+        ) from error
+    parts: list[tuple[str, str, float | None, float | None]]
+    parts = [("reward", name, *pair) for name, pair in row.rewards.items()]
+    parts += [("metric", name, value, None) for name, value in row.metrics.items()]
+    rows = [(num, version, pos, *part) for pos, part in enumerate(parts)]
+    db.executemany("INSERT INTO scores VALUES (?, ?, ?, ?, ?, ?, ?)", rows)

@@ -1,0 +1,390 @@
+"""The read side of a run, for any process, finished or not."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from vfnb.errors import StoreError, VfnbError
+from vfnb.store.codec import (
+    Records,
+    decode_delta,
+    decompress,
+    merge,
+    unpack_contents,
+    unpack_graph,
+    unpack_tokens,
+)
+from vfnb.store.connect import connect_reader
+from vfnb.store.layout import DATABASE_NAME
+from vfnb.store.rows import EpisodeRow, ScoreRow, ScoreVersion, TaskRow, TraceHead, Unit
+from vfnb.trace.records import trace_from_records
+
+if TYPE_CHECKING:
+    from vfnb.trace.trace import Trace
+
+__all__ = ["RunReader"]
+
+_HEAD = {name: name for name in TraceHead.__struct_fields__} | {"group": "group_id"}
+_BULK = 200  # traces read by one statement
+_SHARED_BYTES = 64 << 20  # shared messages kept between two loads
+
+
+class RunReader:
+    """Reads one run's folder. It sees what is committed, also while another process writes.
+
+    A reader may be used from several threads. Close it, or use it in a `with` block.
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        """
+        Raises:
+            StoreError: no run is there, or its file is damaged, foreign or of a newer version.
+        """
+        self.dir = Path(folder)
+        self.path = self.dir / DATABASE_NAME
+        self._db = connect_reader(self.path)
+        self._lock = threading.RLock()
+        self._shared: dict[bytes, bytes] = {}
+        self._shared_size = 0
+
+    def close(self) -> None:
+        """Close the file."""
+        with self._lock:
+            self._db.close()
+
+    def __enter__(self) -> RunReader:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # The run
+
+    def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Rows of any SELECT over the file (tables: `store/schema.py`).
+
+        Raises:
+            StoreError: the statement is wrong or the file is damaged; the message says how much could be
+            read.
+        """
+        rows: list[tuple[Any, ...]] = []
+        with self._lock, self._reading(rows):
+            for row in self._db.execute(sql, parameters):
+                rows.append(row)  # noqa: PERF402 (what came before a damaged page is counted)
+        return rows
+
+    @contextmanager
+    def _reading(self, rows: Sequence[Any]) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.DatabaseError as error:
+            code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+            if code not in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_IOERR):
+                raise StoreError(f"{self.path}: {error}") from error
+            raise StoreError(
+                f"{self.path} is damaged ({error}): {len(rows)} rows could be read, those after them are lost. "
+                "Restore it from a copy, or use fresh=True to run anew"
+            ) from error
+
+    @contextmanager
+    def _snapshot(self) -> Iterator[None]:
+        """Several statements that see one state of a file that is being written."""
+        with self._lock:
+            if self._db.in_transaction:
+                yield
+                return
+            self._db.execute("BEGIN")
+            try:
+                yield
+            finally:
+                self._db.execute("COMMIT")
+
+    def meta(self) -> dict[str, Any]:
+        """Facts about the run by name (`created`, `state` and what its writer stored)."""
+        return {key: json.loads(value) for key, value in self.query("SELECT key, value FROM meta")}
+
+    @property
+    def complete(self) -> bool:
+        """Whether the run was marked finished and no rollout is running."""
+        return self.meta().get("state") == "finished" and self.counts().get("running", 0) == 0
+
+    def counts(self) -> dict[str, int]:
+        """Traces by state, superseded attempts apart."""
+        sql = "SELECT iif(superseded, 'superseded', state), count(*) FROM traces GROUP BY 1"
+        return dict(self.query(sql))
+
+    def tasks(self) -> list[TaskRow]:
+        """The stored tasks, by index."""
+        rows = self.query("SELECT digest, idx, key, name, data FROM tasks ORDER BY idx, rowid")
+        return [TaskRow(digest=d, idx=i, key=k, name=n, data=data.encode()) for d, i, k, n, data in rows]
+
+    def episodes(self) -> list[EpisodeRow]:
+        """The episodes in order of their start."""
+        rows = self.query(
+            "SELECT id, group_id, env, started, ended, info FROM episodes ORDER BY started, rowid"
+        )
+        return [
+            EpisodeRow(id=i, group=g, env=env, started=s, ended=e, info=json.loads(info or "{}"))
+            for i, g, env, s, e, info in rows
+        ]
+
+    # Traces
+
+    def heads(
+        self, where: str = "1", parameters: Sequence[Any] = (), *, version: int | None = None
+    ) -> list[TraceHead]:
+        """Headlines, without reading a message, in order of their start.
+
+        Args:
+            where: SQL over the columns of `traces`.
+            parameters: its `?` values.
+            version: whose `reward` to show; the newest version by default.
+        """
+        columns = ", ".join(
+            "t.reward" if name == "reward" else f"traces.{column}" for name, column in _HEAD.items()
+        )
+        sql = (
+            f"SELECT {columns} FROM traces LEFT JOIN totals t ON t.trace = traces.num AND t.version = ? "
+            f"WHERE {where} ORDER BY traces.num"
+        )
+        chosen = self.newest() if version is None else version
+        rows = self.query(sql, (chosen, *parameters))
+        names = list(_HEAD)
+        return [msgspec.convert(dict(zip(names, row, strict=True)), TraceHead, strict=False) for row in rows]
+
+    def trace_ids(self, where: str = "1", parameters: Sequence[Any] = ()) -> list[str]:
+        """Ids in order of their start. `where` is SQL over the columns of `traces`."""
+        return [row[0] for row in self.query(f"SELECT id FROM traces WHERE {where} ORDER BY num", parameters)]
+
+    def unfinished(self) -> list[TraceHead]:
+        """Traces that are running, or were when their process died."""
+        return self.heads("state = 'running'")
+
+    def finished(self, rollout_hash: str | None = None) -> list[Unit]:
+        """Ended traces that were not superseded, with the score versions that each has."""
+        scored: dict[int, dict[str, int]] = {}
+        for num, key, version in self.query(
+            "SELECT trace, score_hash, max(version) FROM totals GROUP BY 1, 2"
+        ):
+            scored.setdefault(num, {})[key or ""] = version
+        rows = self.query(
+            "SELECT num, id, rollout_hash, rollout, attempt, state, ok, task_key FROM traces "
+            "WHERE state <> 'running' AND NOT superseded AND (? IS NULL OR rollout_hash = ?) ORDER BY num",
+            (rollout_hash, rollout_hash),
+        )
+        return [
+            Unit(
+                trace=trace,
+                rollout_hash=key or "",
+                rollout=rollout,
+                attempt=attempt,
+                state=state,
+                ok=None if ok is None else bool(ok),
+                task_key=task or "",
+                scored=scored.get(num, {}),
+            )
+            for num, trace, key, rollout, attempt, state, ok, task in rows
+        ]
+
+    def load_trace(self, trace_id: str, *, version: int | None = None) -> Trace:
+        """One trace, also an unfinished one.
+
+        Args:
+            trace_id: its id.
+            version: whose scores it carries; by default the newest version that has it.
+
+        Raises:
+            StoreError: there is no such trace, or its data is damaged.
+        """
+        for _, outcome in self.read_traces([trace_id], version=version):
+            if isinstance(outcome, StoreError):
+                raise outcome
+            return outcome
+        raise StoreError(f"{self.path} has no trace {trace_id}")
+
+    def load_traces(self, ids: Iterable[str] | None = None, *, version: int | None = None) -> list[Trace]:
+        """Many traces at once (all by default), in the order asked for.
+
+        Raises:
+            StoreError: one is missing or damaged. `read_traces` goes on instead.
+        """
+        wanted = self.trace_ids() if ids is None else list(ids)
+        found: dict[str, Trace] = {}
+        for trace_id, outcome in self.read_traces(wanted, version=version):
+            if isinstance(outcome, StoreError):
+                raise outcome
+            found[trace_id] = outcome
+        absent = [trace_id for trace_id in wanted if trace_id not in found]
+        if absent:
+            raise StoreError(f"{self.path} has no trace {absent[0]}")
+        return [found[trace_id] for trace_id in wanted]
+
+    def read_traces(
+        self, ids: Iterable[str] | None = None, *, version: int | None = None
+    ) -> Iterator[tuple[str, Trace | StoreError]]:
+        """Traces one after the other, in order of their start; an error in the place of a damaged one."""
+        wanted = self.trace_ids() if ids is None else list(ids)
+        for start in range(0, len(wanted), _BULK):
+            chunk = wanted[start : start + _BULK]
+            marks = ", ".join("?" * len(chunk))
+            numbers = dict(
+                self.query(f"SELECT num, id FROM traces WHERE id IN ({marks}) ORDER BY num", chunk)
+            )
+            scores = self._scores(list(numbers), version)
+            for num, trace_id in numbers.items():
+                try:
+                    yield trace_id, self._trace(num, scores.get(num))
+                except VfnbError as error:
+                    yield trace_id, StoreError(f"trace {trace_id} of {self.path} cannot be read: {error}")
+
+    def _trace(self, num: int, scores: ScoreRow | None) -> Trace:
+        with self._snapshot():
+            row = self.query("SELECT header, graph, contents, tokens FROM packs WHERE trace = ?", (num,))
+            if row:
+                header, graph, contents, tokens = row[0]
+                records = unpack_graph(graph)
+                records.contents = unpack_contents(contents)
+                records.tokens = unpack_tokens(tokens)
+                fields = json.loads(decompress(header))
+            else:
+                records = self._journal(num)
+                fields = self._start(num)
+            self._fill(records)
+            marks = self.query("SELECT kind, text FROM marks WHERE trace = ? ORDER BY id", (num,))
+        fields["tags"] = [text for kind, text in marks if kind == "tag"]
+        fields["notes"] = [text for kind, text in marks if kind == "note"]
+        if scores is not None:
+            fields["rewards"] = {
+                name: {"value": value, "weight": weight} for name, (value, weight) in scores.rewards.items()
+            }
+            fields["metrics"] = scores.metrics
+        return trace_from_records(
+            fields, records.nodes, records.contents, records.calls, records.tokens, records.tools
+        )
+
+    def records(self, num: int, *, tokens: bool = False) -> Records:
+        """The records of the trace with this number; token columns only if asked for.
+
+        Raises:
+            StoreError: its data is damaged.
+        """
+        with self._snapshot():
+            wanted = "tokens" if tokens else "NULL"
+            row = self.query(f"SELECT graph, contents, {wanted} FROM packs WHERE trace = ?", (num,))
+            if row:
+                records = unpack_graph(row[0][0])
+                records.contents = unpack_contents(row[0][1])
+                records.tokens = unpack_tokens(row[0][2] or b"")
+            else:
+                records = self._journal(num)
+            self._fill(records)
+        return records
+
+    def _journal(self, num: int) -> Records:
+        rows = self.query("SELECT delta FROM journal WHERE trace = ? ORDER BY seq", (num,))
+        return merge(decode_delta(row) for (row,) in rows)
+
+    def _start(self, num: int) -> dict[str, Any]:
+        """The fields of a trace that has not been finished, from its headline."""
+        head = self.heads("num = ?", (num,))[0]
+        data = self.query("SELECT data FROM tasks WHERE digest = ?", (head.task,))
+        return {
+            "id": head.id,
+            "episode_id": head.episode,
+            "group_id": head.group,
+            "agent": head.role,
+            "rollout": head.rollout,
+            "task": {
+                "idx": head.task_idx,
+                "key": head.task_key,
+                "name": head.task_name,
+                "data": json.loads(data[0][0]) if data else {},
+            },
+        }
+
+    def _fill(self, records: Records) -> None:
+        """Put in the bodies that are kept in the contents table."""
+        for bodies in (records.contents, records.tools):
+            for key in [key for key, body in bodies.items() if not body]:
+                bodies[key] = self._content(key)
+
+    def _content(self, key: bytes) -> bytes:
+        body = self._shared.get(key)
+        if body is None:
+            rows = self.query("SELECT body FROM contents WHERE key = ?", (key,))
+            if not rows:
+                raise StoreError(f"damaged: the shared message {key.hex()} is missing")
+            body = bytes(rows[0][0])
+            self._shared_size += len(body)
+            if self._shared_size > _SHARED_BYTES:
+                self._shared.clear()
+                self._shared_size = len(body)
+            self._shared[key] = body
+        return body
+
+    def state(self, trace_id: str) -> Any:
+        """The final state of a trace's program, None if it has none or has not ended."""
+        rows = self.query(
+            "SELECT state FROM packs JOIN traces ON num = trace WHERE id = ? AND packs.state IS NOT NULL",
+            (trace_id,),
+        )
+        return json.loads(decompress(rows[0][0])) if rows else None
+
+    # Scores
+
+    def newest(self) -> int:
+        """The newest score version, 0 if there is none yet."""
+        return int(self.query("SELECT coalesce(max(version), 0) FROM versions")[0][0])
+
+    def versions(self) -> list[ScoreVersion]:
+        """The score versions, oldest first."""
+        rows = self.query("SELECT version, created, kind, label, weights FROM versions ORDER BY version")
+        return [
+            ScoreVersion(version=v, created=at, kind=kind, label=label, weights=json.loads(weights))
+            for v, at, kind, label, weights in rows
+        ]
+
+    def scores(self, version: int | None = None) -> list[ScoreRow]:
+        """The scores of one version (the newest by default), a row per trace that has any."""
+        chosen = self.newest() if version is None else version
+        numbers = [row[0] for row in self.query("SELECT trace FROM totals WHERE version = ?", (chosen,))]
+        return list(self._scores(numbers, chosen).values())
+
+    def _scores(self, numbers: list[int], version: int | None) -> dict[int, ScoreRow]:
+        """Scores by trace number: of one version, or of each trace's newest."""
+        found: dict[int, ScoreRow] = {}
+        for start in range(0, len(numbers), _BULK):
+            chunk = numbers[start : start + _BULK]
+            marks = ", ".join("?" * len(chunk))
+            latest = "(SELECT max(version) FROM totals o WHERE o.trace = totals.trace)"
+            totals = self.query(
+                f"SELECT version, num, id, reward, totals.score_hash, totals.error FROM totals "
+                f"JOIN traces ON num = trace WHERE version = coalesce(?, {latest}) AND trace IN ({marks})",
+                (version, *chunk),
+            )
+            for chosen, num, trace_id, reward, key, error in totals:
+                rows = self.query(
+                    "SELECT kind, name, value, weight FROM scores "
+                    "WHERE trace = ? AND version = ? ORDER BY pos",
+                    (num, chosen),
+                )
+                found[num] = ScoreRow(
+                    trace=trace_id,
+                    reward=reward,
+                    rewards={name: (value, weight) for kind, name, value, weight in rows if kind == "reward"},
+                    metrics={name: value for kind, name, value, _ in rows if kind == "metric"},
+                    score_hash=key or "",
+                    error=error,
+                )
+        return found
