@@ -1,0 +1,307 @@
+"""One upstream call from admission to the last byte of its answer."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Mapping
+from typing import TYPE_CHECKING
+
+from vfnb.clients.base import ModelRequest, Reply
+from vfnb.errors import ContextLengthError, ModelError, UpstreamCut, UpstreamMalformed, UpstreamServerError
+from vfnb.interception.answers import JSON, failure, stopped, stream_failure
+from vfnb.interception.exchange import Exchange, Whole
+from vfnb.interception.faults import CallCancelled, SessionStopped
+from vfnb.interception.turns import Turn, forwarded, markers
+from vfnb.trace.calls import ModelCall, error_info
+from vfnb.types import Request, Response, Usage
+
+if TYPE_CHECKING:
+    from vfnb.dialects import StreamReader
+    from vfnb.interception.session import Session
+    from vfnb.trace.records import Delta
+
+__all__ = ["Call"]
+
+
+class Call:
+    """Runs one request of a session and answers its exchange. Whatever happens is recorded once."""
+
+    __slots__ = ("_committed", "_exchange", "_headers", "_record", "_session", "_turn")
+
+    def __init__(
+        self, session: Session, turn: Turn, exchange: Exchange, headers: Mapping[str, str], transport: str
+    ) -> None:
+        self._session = session
+        self._turn = turn
+        self._exchange = exchange
+        self._headers = headers
+        self._committed = False
+        self._record = ModelCall(
+            dialect=turn.dialect.name,
+            model=turn.model,
+            start=time.time(),
+            tools=turn.tool_key,
+            stream=turn.stream,
+            digest=turn.digest.hex(),
+            retry_of=session.retries.retry_of(turn.digest),
+            sampling_asked=turn.dialect.sampling(turn.split.fields),
+            markers=markers(headers),
+            transport=transport,
+        )
+
+    async def run(self) -> None:
+        """Admit, ask, record, answer.
+
+        Raises:
+            asyncio.CancelledError: the caller was cancelled; the call is recorded as cancelled.
+        """
+        session = self._session
+        try:
+            stop = await session.admit(self)
+            if stop is not None:
+                await self._stop(stop)
+                return
+            try:
+                self._record.start = time.time()
+                await self._receive(await session.client.call(self._request()))
+            finally:
+                session.leave()
+        except asyncio.CancelledError:
+            await self._cancelled()
+        except Exception as error:
+            await self._failed(error)
+
+    async def _stop(self, reason: str) -> None:
+        self._session.stop(reason)
+        self._exchange.failed = True
+        await self._exchange.fail(stopped(self._turn.dialect, reason), self._stop_event(reason))
+
+    def _stop_event(self, reason: str) -> bytes:
+        return stream_failure(self._turn.dialect, SessionStopped(reason))
+
+    def _request(self) -> ModelRequest:
+        turn, session = self._turn, self._session
+        graph = session.trace.dag
+        return ModelRequest(
+            dialect=turn.dialect,
+            split=turn.split,
+            body=turn.split.body,
+            messages=lambda: turn.messages(graph),
+            tools=turn.tools,
+            model=turn.model,
+            sampling=session.overrides,
+            stream=turn.stream,
+            headers=forwarded(self._headers),
+            deadline=session.deadline,
+            rollout_id=session.trace.id,
+        )
+
+    # the answer
+
+    async def _receive(self, reply: Reply) -> None:
+        self._record.sampling_sent = reply.sampling_sent
+        self._record.served_model = reply.served_model
+        if reply.chunks is not None:
+            await self._stream(reply, reply.chunks)
+            return
+        self._record.first_token = self._record.end = time.time()
+        self._exchange.last_byte = self._exchange.started
+        response = reply.response
+        if response is None:
+            response = self._read(reply.body or b"")
+        if not await self._commit(response, reply):
+            return
+        turn, exchange = self._turn, self._exchange
+        if not exchange.framed:
+            await exchange.reply(Whole(200, JSON, b""))
+        elif turn.stream:
+            await self._play(response)
+        else:
+            body = reply.body if reply.body is not None else self._frame(response)
+            await exchange.reply(Whole(200, JSON, body))
+
+    def _read(self, body: bytes) -> Response:
+        try:
+            return self._turn.dialect.read_response(body)
+        except ValueError as error:
+            raise UpstreamMalformed(
+                f"the answer cannot be read: {error}", status=200, body=body[:65536]
+            ) from error
+
+    def _frame(self, response: Response) -> bytes:
+        return self._turn.dialect.frame(response, self._turn.model, int(self._record.start))
+
+    async def _play(self, response: Response) -> None:
+        """A whole answer as the event stream that the program asked for."""
+        turn = self._turn
+        events = turn.dialect.frame_stream(
+            response, turn.model, int(self._record.start), usage=turn.dialect.wants_usage(turn.split.fields)
+        )
+        await self._exchange.end(b"".join(events))
+
+    async def _stream(self, reply: Reply, chunks: AsyncIterator[bytes]) -> None:
+        """Pass events on as they come, keep the last back until the call is stored."""
+        exchange, record = self._exchange, self._record
+        live = self._turn.stream and exchange.framed and not self._session.hooks.on_response
+        reader = self._turn.dialect.reader()
+        kept: list[bytes] = []
+        now = asyncio.get_running_loop().time
+        failed: Exception | None = None
+        try:
+            async for chunk in chunks:
+                exchange.last_byte = now()
+                passed = reader.feed(chunk)
+                if record.first_token is None and reader.started:
+                    record.first_token = time.time()
+                if passed:
+                    if live:
+                        await exchange.write(passed)
+                    else:
+                        kept.append(passed)
+        except ModelError as error:
+            failed = error
+        finally:
+            await _close(chunks)
+        reader.close()
+        record.end = time.time()
+        if not reader.complete or reader.error is not None:
+            await self._cut(reader, failed)
+            return
+        response = self._finished(reader)
+        if not await self._commit(response, reply):
+            return
+        if not exchange.framed:
+            await exchange.reply(Whole(200, JSON, b""))
+        elif self._turn.stream:
+            await exchange.end(b"".join(kept) + reader.held)
+        else:
+            await exchange.reply(Whole(200, JSON, self._frame(response)))
+
+    def _finished(self, reader: StreamReader) -> Response:
+        try:
+            return reader.response()
+        except ValueError as error:
+            raise UpstreamMalformed(f"the stream cannot be put together: {error}", status=200) from error
+
+    async def _cut(self, reader: StreamReader, failed: Exception | None) -> None:
+        """A stream that broke off, or that ended with an error of the upstream's."""
+        self._record.partial_text = reader.partial_text
+        if reader.error is not None:
+            text = str(reader.error.get("message") or reader.error)
+            long = self._turn.dialect.recognise_overflow(400, str(reader.error).encode())
+            kind = ContextLengthError if long else UpstreamServerError
+            await self._failed(
+                kind(f"the upstream ended its stream with an error: {text}", status=200), reader.held
+            )
+        else:
+            text = "the upstream's stream ended before its last event"
+            await self._failed(failed or UpstreamCut(text, status=200))
+
+    # the record
+
+    async def _commit(self, response: Response, reply: Reply) -> bool:
+        """Record the answer and make it durable; False if a hook or a stop took its place."""
+        session, record = self._session, self._record
+        record.id = response.id
+        record.served_model = record.served_model or response.model
+        record.finish_reason = response.finish_reason
+        record.usage = self._priced(response)
+        record.delivered = self._exchange.watched()
+        self._exchange.response = response
+        await session.journal.append(session.trace.id, self._add(response, reply))
+        session.succeeded()
+        if session.hooks.on_response:
+            stop = await session.hooks.response(response, session.trace)
+            if stop is not None:
+                await self._stop(stop)
+                return False
+        return True
+
+    def _priced(self, response: Response) -> Usage | None:
+        usage, price = response.usage, self._session.client.price
+        if usage is not None and usage.cost is None and price is not None:
+            usage.cost = price.cost(usage)
+        return usage
+
+    def _add(self, response: Response | None = None, reply: Reply | None = None) -> Delta:
+        """Put the call into the graph, once."""
+        session, turn, record = self._session, self._turn, self._record
+        self._committed = True
+        graph = session.trace.dag
+        turn.settle(graph)
+        delta = graph.commit(
+            record,
+            parent=turn.parent,
+            new=turn.new,
+            reply=None if response is None else response.message,
+            tokens=None if reply is None else reply.tokens,
+        )
+        turn.splitter.remember(turn.split, record.prompt_node)
+        session.retries.note(turn.digest, record.index, failed=response is None)
+        self._exchange.call = record.index
+        return delta
+
+    # failures
+
+    async def _failed(self, error: Exception, event: bytes = b"") -> None:
+        """Record a failure, make it durable, and tell the program.
+
+        Args:
+            event: the upstream's own error event, if it sent one.
+        """
+        session, exchange, dialect = self._session, self._exchange, self._turn.dialect
+        exchange.failed = True
+        exchange.error = error
+        whole = failure(dialect, error)
+        if not self._committed:
+            try:
+                self._note(error, whole.status)
+                await session.journal.append(session.trace.id, self._add())
+            except Exception as second:  # the graph or the journal refuses: the rollout cannot go on
+                session.fail(second)
+        session.failed(error)
+        if isinstance(error, UpstreamCut) and exchange.pieces:
+            exchange.abort()
+        else:
+            await exchange.fail(whole, event or stream_failure(dialect, error))
+
+    def _note(self, error: BaseException, status: int) -> None:
+        record = self._record
+        record.error = error_info(error, stage="agent")
+        record.status = status
+        record.delivered = False
+        record.end = record.end or time.time()
+
+    async def _cancelled(self) -> None:
+        """Ended from our side: by the caller, whose cancellation goes on, or by the session."""
+        exchange = self._exchange
+        exchange.failed = True
+        why = exchange.why or "the caller was cancelled"
+        error = CallCancelled(f"the model call was cancelled: {why}")
+        if not self._committed:
+            self._note(error, 499)
+            self._session.store_later(self._add())
+        if exchange.why is None:
+            raise asyncio.CancelledError
+        task = asyncio.current_task()
+        if task is not None:
+            task.uncancel()
+        exchange.error = error
+        await exchange.fail(stopped(self._turn.dialect, why), self._stop_event(why))
+
+    def hook_request(self) -> Request:
+        """The request as hooks see it."""
+        turn = self._turn
+        return Request(
+            messages=turn.messages(self._session.trace.dag),
+            tools=turn.tools,
+            model=turn.model,
+            sampling=self._record.sampling_asked,
+        )
+
+
+async def _close(chunks: AsyncIterator[bytes]) -> None:
+    close = getattr(chunks, "aclose", None)
+    if close is not None:
+        await close()

@@ -1,0 +1,82 @@
+"""From method and path to a session; the same for a socket and for the in-process transport."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from vfnb.dialects import Dialect, dialects, get, match
+from vfnb.interception.answers import JSON
+
+if TYPE_CHECKING:
+    from vfnb.interception.session import Session
+    from vfnb.interception.sink import Sink
+
+__all__ = ["BodyError", "route"]
+
+_MODELS = re.compile(r"(?:/v1)*/models(?:/(.+?))?/?$")
+
+
+class BodyError(Exception):
+    """A request body that cannot be read; `status` is the HTTP status that says so."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+async def route(
+    session: Session | None,
+    method: str,
+    path: str,
+    headers: Mapping[str, str],
+    read: Callable[[], Awaitable[bytes]],
+    sink: Sink,
+    *,
+    transport: str = "http",
+) -> None:
+    """Answer one request on `sink`.
+
+    Args:
+        session: the owner of the request's key; None if there is none.
+        read: gives the decompressed body; awaited only for a call that is accepted.
+    """
+    dialect = match(path)
+    if dialect is None:
+        await _elsewhere(session, method, path, headers, sink)
+    elif headers.get("Upgrade", "").lower() == "websocket":
+        await refuse(sink, dialect, 426, "WebSocket is not supported here; send a POST")
+    elif method != "POST":
+        await refuse(sink, dialect, 405, f"{method} {path}: only POST is answered")
+    elif session is None:
+        await refuse(sink, dialect, 401, _UNKNOWN)
+    else:
+        try:
+            body = await read()
+        except BodyError as error:
+            await refuse(sink, dialect, error.status, str(error))
+            return
+        await session.handle(dialect, body, headers, sink, transport=transport)
+
+
+_UNKNOWN = "unknown API key: its rollout is over, or never was"
+
+
+async def _elsewhere(
+    session: Session | None, method: str, path: str, headers: Mapping[str, str], sink: Sink
+) -> None:
+    name = "messages" if "anthropic-version" in headers else "chat"
+    dialect = next((known for known in dialects() if known.name == name), get("chat"))
+    models = _MODELS.match(path) if method == "GET" else None
+    if models is None:
+        await refuse(sink, dialect, 404, f"unknown route: {method} {path}")
+    elif session is None:
+        await refuse(sink, dialect, 401, _UNKNOWN)
+    else:
+        await sink.reply(200, JSON, dialect.models_body([models[1] or session.model], one=bool(models[1])))
+
+
+async def refuse(sink: Sink, dialect: Dialect[Any, Any], status: int, message: str) -> None:
+    """A deterministic refusal in the dialect's error form."""
+    await sink.reply(status, JSON, dialect.error_body(status, message))

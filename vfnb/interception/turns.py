@@ -1,0 +1,120 @@
+"""What a request says: which history, how much of it is new, which tools and settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from vfnb.dialects import Dialect, Split, Splitter
+from vfnb.trace.identity import Identity, identity
+from vfnb.types import Message, Messages, Tool
+
+if TYPE_CHECKING:
+    from vfnb.trace.graph import MessageGraph
+
+__all__ = ["Turn", "TurnReader", "forwarded", "markers"]
+
+_FORWARDED = ("anthropic-beta", "openai-beta")
+_NO_TOOLS: tuple[str | None, list[Tool]] = (None, [])
+
+
+class Turn:
+    """One request, read against the graph. `parent` is the last known message, `new` the ones after it."""
+
+    __slots__ = (
+        "dialect",
+        "digest",
+        "model",
+        "new",
+        "parent",
+        "split",
+        "splitter",
+        "stream",
+        "tool_key",
+        "tools",
+    )
+
+    def __init__(self, dialect: Dialect[Any, Any], splitter: Splitter, split: Split) -> None:
+        self.dialect = dialect
+        self.splitter = splitter
+        self.split = split
+        self.model = dialect.model(split.fields)
+        self.stream = dialect.streams(split.fields)
+        self.digest = splitter.digest(split)
+        self.parent = -1
+        self.new: list[tuple[Message, Identity]] = []
+        self.tool_key: str | None = None
+        self.tools: list[Tool] = []
+
+    def messages(self, graph: MessageGraph) -> Messages:
+        """The whole prompt."""
+        return [*graph.messages(self.parent), *(message for message, _ in self.new)]
+
+    def settle(self, graph: MessageGraph) -> None:
+        """Match again: calls that ended since the request was read may have added some of `new`."""
+        if self.new:
+            self.parent, known = graph.walk(self.parent, self.new)
+            del self.new[:known]
+
+
+class TurnReader:
+    """Reads the requests of one session; work is proportional to what is new in each."""
+
+    def __init__(self, graph: MessageGraph) -> None:
+        self._graph = graph
+        self._splitters: dict[str, Splitter] = {}
+        self._tools: dict[tuple[bytes, bytes], tuple[str | None, list[Tool]]] = {}
+
+    def read(self, dialect: Dialect[Any, Any], body: bytes) -> Turn:
+        """Read one request body.
+
+        Raises:
+            RequestError: it is not a request of this dialect, or one that cannot be recorded.
+        """
+        splitter = self._splitters.get(dialect.name)
+        if splitter is None or splitter.dialect is not dialect:
+            splitter = self._splitters[dialect.name] = Splitter(dialect)
+        split = splitter.split(body)
+        dialect.check(split)
+        turn = Turn(dialect, splitter, split)
+        turn.tool_key, turn.tools = self._read_tools(dialect, split)
+        if isinstance(split.known, int):
+            turn.parent = split.known
+        turn.new = [(message, identity(message)) for message in dialect.read(split)]
+        turn.settle(self._graph)
+        return turn
+
+    def _read_tools(self, dialect: Dialect[Any, Any], split: Split) -> tuple[str | None, list[Tool]]:
+        """Programs send the same list with every call; it is decoded once."""
+        if dialect.history is None:
+            tools = dialect.read_tools(split)
+            return self._graph.add_tools(tools), tools
+        fields = split.fields
+        if "tools" not in fields and "functions" not in fields:
+            return _NO_TOOLS
+        key = bytes(fields.get("tools", b"")), bytes(fields.get("functions", b""))
+        known = self._tools.get(key)
+        if known is None:
+            tools = dialect.read_tools(split)
+            known = self._tools[key] = self._graph.add_tools(tools), tools
+        return known
+
+
+def forwarded(headers: Mapping[str, str]) -> dict[str, str]:
+    """The request headers that the upstream must see."""
+    return {name: headers[name] for name in _FORWARDED if name in headers}
+
+
+def markers(headers: Mapping[str, str]) -> dict[str, str]:
+    """What a program declares about a call: `kind` (`compaction`, `subagent`, `side_call`) and `agent`.
+
+    Any program may send `x-vfnb-kind` and `x-vfnb-agent`; claude-code sends its subagent's id by itself.
+    """
+    found = {}
+    if "x-vfnb-kind" in headers:
+        found["kind"] = headers["x-vfnb-kind"]
+    if "x-vfnb-agent" in headers:
+        found["agent"] = headers["x-vfnb-agent"]
+    if "x-claude-code-agent-id" in headers:
+        found = {"kind": "subagent", "agent": headers["x-claude-code-agent-id"], **found}
+    return found
