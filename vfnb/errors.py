@@ -16,6 +16,7 @@ __all__ = [
     "HarnessTimeout",
     "HookError",
     "MissingExtra",
+    "MissingFile",
     "ModelError",
     "RunNotFinished",
     "RuntimeFault",
@@ -24,6 +25,7 @@ __all__ = [
     "StoreError",
     "StoreLocked",
     "TasksetError",
+    "TraceError",
     "UpstreamConnection",
     "UpstreamCut",
     "UpstreamMalformed",
@@ -155,6 +157,12 @@ class RuntimeFault(VfnbError):
     retryable = True
 
 
+class MissingFile(RuntimeFault, FileNotFoundError):
+    """A file that was to be read is not in the box."""
+
+    retryable = False
+
+
 class HarnessError(VfnbError):
     """The agent program failed by itself."""
 
@@ -189,6 +197,12 @@ class StoreError(VfnbError):
 
 class StoreLocked(StoreError):
     """Another process writes this run; the message names it."""
+
+
+class TraceError(VfnbError, ValueError):
+    """A record that contradicts itself: token spans, mask or array lengths, an unreadable trace."""
+
+    boundary = "trace"
 
 
 class RunNotFinished(VfnbError):

@@ -1,0 +1,101 @@
+"""A folder of its own on this machine, and the rules for paths in it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import weakref
+from pathlib import Path
+
+from vfnb.errors import MissingFile, RuntimeFault
+from vfnb.runtimes.base import PathLike
+
+__all__ = ["Box"]
+
+
+class Box:
+    """A temporary folder with `work`, `home` and `tmp`, made on first use."""
+
+    def __init__(self) -> None:
+        self._root: Path | None = None
+        self._finalizer: weakref.finalize[[Path, int], Box] | None = None
+
+    @property
+    def made(self) -> bool:
+        """Whether the folder exists."""
+        return self._root is not None
+
+    @property
+    def root(self) -> Path:
+        """The folder, made on first use."""
+        if self._root is None:
+            self._root = Path(tempfile.mkdtemp(prefix="vfnb-box-")).resolve()
+            for name in ("work", "home", "tmp"):
+                (self._root / name).mkdir()
+            self._finalizer = weakref.finalize(self, _delete, self._root, os.getpid())
+        return self._root
+
+    @property
+    def work(self) -> Path:
+        """Working folder of programs and base of relative paths."""
+        return self.root / "work"
+
+    def path(self, path: PathLike, *, inside: bool) -> Path:
+        """A path of the box as one of this machine.
+
+        Raises:
+            RuntimeFault: a relative path leaves the box, or an absolute one does and `inside` is asked.
+        """
+        full = (self.work / path).resolve()
+        if full.is_relative_to(self.root):
+            return full
+        if not Path(path).is_absolute():
+            raise _refusal(f"{path} leaves the runtime's folder; use a path inside it")
+        if inside:
+            raise _refusal(
+                f"{path} is outside the runtime's folder {self.work}, where rollouts would share it; "
+                "use a relative path, or a container runtime for absolute ones"
+            )
+        return full
+
+    def read(self, path: PathLike) -> bytes:
+        """A file's content. Raises as `Runtime.read`."""
+        full = self.path(path, inside=False)
+        try:
+            return full.read_bytes()
+        except FileNotFoundError:
+            raise MissingFile(f"no file {path} in the runtime (looked at {full})") from None
+        except OSError as error:
+            raise _refusal(f"cannot read {path} ({full}): {error.strerror or error}") from error
+
+    def write(self, path: PathLike, data: bytes) -> None:
+        """Write a file and make its folders. Raises as `Runtime.write`."""
+        full = self.path(path, inside=True)
+        try:
+            full.parent.mkdir(parents=True, exist_ok=True)
+            full.write_bytes(data)
+        except OSError as error:
+            raise _refusal(f"cannot write {path} ({full}): {error.strerror or error}") from error
+
+    def remove(self) -> None:
+        """Delete the folder now. It also goes when the box is forgotten and when the interpreter ends."""
+        if self._finalizer is not None:
+            self._finalizer()
+        self._root = self._finalizer = None
+
+
+def _delete(root: Path, owner: int) -> None:
+    if os.getpid() != owner:  # a forked child ends; the folder is its parent's
+        return
+    shutil.rmtree(root, ignore_errors=True)
+    if root.exists():  # programs may have made folders unwritable
+        for folder, _, _ in os.walk(root):
+            Path(folder).chmod(0o700)
+        shutil.rmtree(root, ignore_errors=True)
+
+
+def _refusal(message: str) -> RuntimeFault:
+    fault = RuntimeFault(message)
+    fault.retryable = False  # type: ignore[misc]
+    return fault

@@ -1,0 +1,134 @@
+"""Programs of this machine, each rollout with a folder, a HOME and a scrubbed environment of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from vfnb import loops
+from vfnb.errors import RuntimeFault
+from vfnb.runtimes.base import PathLike, Runtime
+from vfnb.runtimes.box import Box
+from vfnb.runtimes.config import SubprocessConfig, register_runtime
+from vfnb.runtimes.environ import scrubbed
+from vfnb.runtimes.program import Program
+from vfnb.runtimes.strays import end_processes, signal_group
+from vfnb.utils.ids import new_id
+
+__all__ = ["MARKER", "SubprocessRuntime"]
+
+MARKER = "VFNB_BOX"
+"""Variable by which every process of a box is found again, however it went to the background."""
+
+
+class SubprocessRuntime(Runtime):
+    """Keeps rollouts apart and leaves nothing behind; it does not protect this machine from a program."""
+
+    type: ClassVar[str] = "subprocess"
+
+    def __init__(self, config: SubprocessConfig | None = None) -> None:
+        self.config = config or SubprocessConfig()
+        self._box = Box()
+        self._marker = new_id()
+        self._programs: list[Program] = []
+        self._stopped = False
+
+    async def start(self) -> None:
+        """Make the folder.
+
+        Raises:
+            RuntimeFault: it cannot be made.
+        """
+        self._stopped = False
+        try:
+            await asyncio.to_thread(lambda: self._box.root)
+        except OSError as error:
+            raise RuntimeFault(f"cannot make the runtime's folder: {error}") from error
+
+    async def stop(self) -> None:
+        await loops.engine().do(self._stop())
+
+    async def _stop(self) -> None:
+        self._stopped = True
+        programs, self._programs = self._programs, []
+        if programs:
+            await asyncio.gather(*(program.stop() for program in programs if program.running))
+            sessions = {program.pid for program in programs if program.orphans}
+            await asyncio.to_thread(
+                end_processes, f"{MARKER}={self._marker}", sessions, grace=self.config.grace
+            )
+            await asyncio.gather(*(program.close() for program in programs))
+        if self._box.made:
+            await asyncio.to_thread(self._box.remove)
+
+    def cleanup(self) -> None:
+        self._stopped = True
+        programs, self._programs = self._programs, []
+        for program in programs:
+            if program.running:
+                signal_group(program.pid, signal.SIGKILL)
+        if programs:
+            end_processes(f"{MARKER}={self._marker}", grace=0)
+        self._box.remove()
+
+    async def run(
+        self,
+        argv: Sequence[str],
+        env: Mapping[str, str] | None = None,
+        *,
+        cwd: PathLike | None = None,
+        timeout: float | None = None,
+        background: bool = False,
+    ) -> Any:
+        program = await loops.engine().do(self._launch(argv, env or {}, cwd))
+        if background:
+            return program
+        return await loops.engine().do(program.finish(timeout))
+
+    async def _launch(self, argv: Sequence[str], env: Mapping[str, str], cwd: PathLike | None) -> Program:
+        if self._stopped:
+            raise RuntimeFault(f"cannot run {argv[0]!r}: the runtime is stopped")
+        if isinstance(argv, str) or not argv:
+            raise RuntimeFault(f"argv must be a list of program and arguments, got {argv!r}; use shlex.split")
+        folder = self._box.path(cwd, inside=False) if cwd is not None else self._box.work
+        launching = Program.launch(
+            [os.fspath(part) for part in argv],
+            self.environment | dict(env),
+            folder,
+            self.config.output_limit,
+            self.config.grace,
+        )
+        program = await launching
+        self._programs.append(program)
+        return program
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What every program of this box gets."""
+        root = self._box.root
+        return {
+            **scrubbed(os.environ, self.config.pass_env),
+            **self.config.env,
+            "HOME": str(root / "home"),
+            "TMPDIR": str(root / "tmp"),
+            "PWD": str(self._box.work),
+            MARKER: self._marker,
+        }
+
+    async def read(self, path: PathLike) -> bytes:
+        return await asyncio.to_thread(self._box.read, path)
+
+    async def write(self, path: PathLike, data: bytes) -> None:
+        await asyncio.to_thread(self._box.write, path, data)
+
+    def __repr__(self) -> str:
+        running = sum(program.running for program in self._programs)
+        return (
+            f"<SubprocessRuntime {self._box.work if self._box.made else 'no folder yet'} running={running}>"
+        )
+
+
+register_runtime(SubprocessConfig, SubprocessRuntime)
