@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import msgspec
-import numpy as np
 import zstandard
+from msgspec.structs import replace
 
 from vfnb.errors import StoreError
 from vfnb.trace.records import Delta, NodeRecord, TokenRecord
@@ -29,6 +29,7 @@ __all__ = [
     "encode_delta",
     "merge",
     "pack",
+    "token_counts",
     "unpack_contents",
     "unpack_graph",
     "unpack_tokens",
@@ -70,17 +71,11 @@ class _Graph(msgspec.Struct, array_like=True):
 
 
 class _Head(msgspec.Struct, array_like=True):
-    """A `TokenRecord` without its long columns."""
+    """A `TokenRecord` whose long columns are elsewhere, and how many bytes of them are its own."""
 
-    node: int
-    lead: int
     ids: int
     logprobs: int
-    mask: bytes | None = None
-    content: bytes = b""
-    experts: bytes | None = None
-    experts_dtype: str = ""
-    experts_shape: tuple[int, ...] = ()
+    rest: TokenRecord
 
 
 _graph_decoder = msgspec.msgpack.Decoder(_Graph)
@@ -198,25 +193,16 @@ def _pack_tokens(tokens: list[TokenRecord]) -> bytes:
     """Three frames, each with its length before it: heads, ids, logprob planes."""
     if not tokens:
         return b""
+    import numpy as np
+
     heads = [
-        _Head(
-            token.node,
-            token.lead,
-            len(token.ids),
-            len(token.logprobs),
-            token.mask,
-            token.content,
-            token.experts,
-            token.experts_dtype,
-            token.experts_shape,
-        )
-        for token in tokens
+        _Head(len(token.ids), len(token.logprobs), replace(token, ids=b"", logprobs=b"")) for token in tokens
     ]
     logprobs = np.frombuffer(b"".join(token.logprobs for token in tokens), dtype=np.uint8)
     columns = (
         _encoder.encode(heads),
         b"".join(token.ids for token in tokens),
-        np.ascontiguousarray(logprobs.reshape(-1, 4).T).tobytes(),
+        np.ascontiguousarray(logprobs.reshape(len(logprobs) // 4, 4).T).tobytes(),
     )
     frames = [compress(column) for column in columns]
     return b"".join(len(frame).to_bytes(8, "little") + frame for frame in frames)
@@ -230,31 +216,40 @@ def unpack_tokens(column: bytes) -> list[TokenRecord]:
     """
     if not column:
         return []
-    frames, at = [], 0
-    while at < len(column):
-        size = int.from_bytes(column[at : at + 8], "little")
-        frames.append(decompress(column[at + 8 : at + 8 + size]))
-        at += 8 + size
-    if len(frames) != 3:
-        raise StoreError(f"damaged: {len(frames)} token columns instead of 3")
+    import numpy as np
+
+    frames = _frames(column)
     heads: list[_Head] = _decode(_heads_decoder, frames[0])
     ids = frames[1]
-    logprobs = np.ascontiguousarray(np.frombuffer(frames[2], dtype=np.uint8).reshape(4, -1).T).tobytes()
+    logprobs = np.ascontiguousarray(
+        np.frombuffer(frames[2], dtype=np.uint8).reshape(4, len(frames[2]) // 4).T
+    ).tobytes()
     tokens, i, j = [], 0, 0
     for head in heads:
-        tokens.append(
-            TokenRecord(
-                head.node,
-                head.lead,
-                ids[i : i + head.ids],
-                logprobs[j : j + head.logprobs],
-                head.mask,
-                head.content,
-                head.experts,
-                head.experts_dtype,
-                head.experts_shape,
-            )
-        )
-        i += head.ids
-        j += head.logprobs
+        ends = i + head.ids, j + head.logprobs
+        tokens.append(replace(head.rest, ids=ids[i : ends[0]], logprobs=logprobs[j : ends[1]]))
+        i, j = ends
     return tokens
+
+
+def token_counts(column: bytes) -> dict[int, int]:
+    """Tokens by node, without unpacking them.
+
+    Raises:
+        StoreError: if the column is damaged.
+    """
+    if not column:
+        return {}
+    heads: list[_Head] = _decode(_heads_decoder, _frames(column, 1)[0])
+    return {head.rest.node: head.ids // 4 for head in heads}
+
+
+def _frames(column: bytes, count: int = 3) -> list[bytes]:
+    """The first frames of a token column."""
+    frames, at = [], 0
+    for _ in range(count):
+        size = int.from_bytes(column[at : at + 8], "little")
+        at += 8
+        frames.append(decompress(column[at : at + size]))
+        at += size
+    return frames

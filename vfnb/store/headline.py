@@ -20,7 +20,7 @@ from vfnb.trace.records import NodeRecord
 if TYPE_CHECKING:
     from vfnb.trace.trace import Trace
 
-__all__ = ["STAGES", "Ended", "add_scores", "insert", "records"]
+__all__ = ["STAGES", "Ended", "add_scores", "branch_rows", "insert", "records"]
 
 STAGES = ("boot", "setup", "agent", "finalize", "scoring")
 """Rollout stages with a duration column of their own (`<stage>_s`)."""
@@ -99,7 +99,7 @@ class Ended:
         self._headline = _headline(trace)
         header = compress(json.dumps(trace.header(), default=str, separators=(",", ":")).encode())
         self._pack = (num, header, _state(trace), pack.graph, pack.contents, pack.tokens)
-        self._branches = _branches(num, trace)
+        self._branches = branch_rows(num, trace)
         self._errors = _errors(num, trace)
         self._marks = [(num, "tag", label, None) for label in trace.tags]
         self._marks += [(num, "note", text, None) for text in trace.notes]
@@ -132,9 +132,10 @@ class Ended:
 
 def _headline(trace: Trace) -> dict[str, Any]:
     counters = trace.dag.counters
-    last = trace.errors[-1] if trace.errors else None
+    state = trace.end_state or ("error" if trace.errors else "completed")
+    last = trace.errors[-1] if trace.errors and state == "error" else None
     values: dict[str, Any] = {
-        "state": trace.end_state or ("error" if trace.errors else "completed"),
+        "state": state,
         "stop": trace.stop_condition,
         "ok": trace.ok,
         "dropped": trace.dropped,
@@ -177,30 +178,25 @@ def _state(trace: Trace) -> bytes | None:
     return compress(raw)
 
 
-def _branches(num: int, trace: Trace) -> list[tuple[Any, ...]]:
+def branch_rows(num: int, trace: Trace) -> list[tuple[Any, ...]]:
+    """Rows of the branches table."""
     rows = []
     nodes = trace.dag.nodes
-    for index, branch in enumerate(trace.branches):
-        path = branch.path
+    for branch in trace.branches:
         fork = branch.cause
-        own = nodes[path[-1]].branch
-        trainable = sum(
-            nodes[node].end - nodes[node].start - nodes[node].lead
-            for node in path
-            if nodes[node].sampled and nodes[node].branch == own and nodes[node].has_tokens
-        )
+        mask = branch.mask
         rows.append(
             (
                 num,
-                index,
+                branch.index,
                 branch.id,
-                path[-1],
+                branch.leaf,
                 fork.cause if fork else None,
                 fork.index if fork else None,
-                len(path),
-                sum(nodes[node].sampled for node in path),
-                nodes[path[-1]].total,
-                trainable,
+                len(branch.path),
+                sum(nodes[node].sampled for node in branch.path),
+                nodes[branch.leaf].total,
+                0 if mask is None else int(mask.sum()),
                 fork.diff if fork else None,
             )
         )

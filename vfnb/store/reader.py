@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -33,7 +33,11 @@ if TYPE_CHECKING:
 
 __all__ = ["RunReader"]
 
-_HEAD = {name: name for name in TraceHead.__struct_fields__} | {"group": "group_id"}
+_HEAD = {name: f"traces.{name}" for name in TraceHead.__struct_fields__} | {
+    "group": "traces.group_id",
+    "superseded": "traces.superseded <> 0",
+    "reward": "t.reward",
+}
 _BULK = 200  # traces read by one statement
 _SHARED_BYTES = 64 << 20  # shared messages kept between two loads
 
@@ -71,7 +75,7 @@ class RunReader:
 
     # The run
 
-    def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+    def query(self, sql: str, parameters: Sequence[Any] | Mapping[str, Any] = ()) -> list[tuple[Any, ...]]:
         """Rows of any SELECT over the file (tables: `store/schema.py`).
 
         Raises:
@@ -93,7 +97,7 @@ class RunReader:
             if code not in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_IOERR):
                 raise StoreError(f"{self.path}: {error}") from error
             raise StoreError(
-                f"{self.path} is damaged ({error}): {len(rows)} rows could be read, those after them are lost. "
+                f"{self.path} is damaged ({error}): {len(rows)} rows were read, those after them are lost. "
                 "Restore it from a copy, or use fresh=True to run anew"
             ) from error
 
@@ -151,9 +155,7 @@ class RunReader:
             parameters: its `?` values.
             version: whose `reward` to show; the newest version by default.
         """
-        columns = ", ".join(
-            "t.reward" if name == "reward" else f"traces.{column}" for name, column in _HEAD.items()
-        )
+        columns = ", ".join(_HEAD.values())
         sql = (
             f"SELECT {columns} FROM traces LEFT JOIN totals t ON t.trace = traces.num AND t.version = ? "
             f"WHERE {where} ORDER BY traces.num"

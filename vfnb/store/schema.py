@@ -56,7 +56,7 @@ CREATE TABLE packs (
 CREATE TABLE contents (key BLOB PRIMARY KEY, body BLOB);
 
 CREATE TABLE branches (
-    trace INTEGER, branch INTEGER, id TEXT, leaf INTEGER, cause TEXT, fork_index INTEGER,
+    trace INTEGER, branch INTEGER, first_node INTEGER, leaf INTEGER, cause TEXT, fork_index INTEGER,
     messages INTEGER, turns INTEGER, tokens INTEGER, trainable_tokens INTEGER, diff TEXT,
     PRIMARY KEY (trace, branch)
 ) WITHOUT ROWID;

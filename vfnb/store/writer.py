@@ -252,6 +252,26 @@ class RunStore:
 
         return self._put(write)
 
+    def select(self, units: Iterable[tuple[str, int]]) -> Awaitable[None]:
+        """Say which rollouts belong to the run as it is defined now, by (rollout hash, sample index).
+
+        The others stay stored but are set aside (`superseded` = 2): no frame shows them until they are selected
+        again. Replaced attempts (`superseded` = 1) are left alone.
+        """
+        rows = list(units)
+
+        def write(db: sqlite3.Connection) -> None:
+            columns = "hash TEXT, rollout INTEGER, PRIMARY KEY (hash, rollout)"
+            db.execute(f"CREATE TEMP TABLE IF NOT EXISTS wanted ({columns})")
+            db.execute("DELETE FROM wanted")
+            db.executemany("INSERT OR IGNORE INTO wanted VALUES (?, ?)", rows)
+            same = "w.hash = rollout_hash AND w.rollout = traces.rollout"
+            inside = f"EXISTS (SELECT 1 FROM wanted w WHERE {same})"
+            db.execute(f"UPDATE traces SET superseded = 2 WHERE superseded = 0 AND NOT {inside}")
+            db.execute(f"UPDATE traces SET superseded = 0 WHERE superseded = 2 AND {inside}")
+
+        return self._put(write, 64 * len(rows))
+
     # Marks and scores
 
     def tag(self, trace_id: str, label: str) -> Awaitable[None]:

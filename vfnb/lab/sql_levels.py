@@ -1,0 +1,131 @@
+"""Frame levels that are SQL over the store's own tables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from vfnb.lab.schema import columns_of
+from vfnb.store.reader import RunReader
+
+__all__ = ["SQL_LEVELS", "select", "trace_columns"]
+
+_TOTAL = "LEFT JOIN totals ON totals.trace = traces.num AND totals.version = :version"
+_CONTEXT = {
+    "trace": "traces.id",
+    "task": "traces.task_key",
+    "rollout": "traces.rollout",
+    "state": "traces.state",
+    "ok": "traces.ok",
+    "reward": "totals.reward",
+}
+_ENDED = "state <> 'running'"
+
+
+def _same(level: str, table: str, special: dict[str, str]) -> dict[str, str]:
+    """Expressions by column: the special ones, else the table's column of the same name."""
+    return {column.name: special.get(column.name, f"{table}.{column.name}") for column in columns_of(level)}
+
+
+def _meta(key: str) -> str:
+    return f"(SELECT json_extract(value, '$') FROM meta WHERE key = '{key}')"
+
+
+def _count(condition: str) -> str:
+    return f"(SELECT count(*) FROM traces WHERE NOT superseded AND {condition})"
+
+
+def _sum(column: str) -> str:
+    return f"(SELECT sum({column}) FROM traces)"
+
+
+_FROM_TRACES = f"FROM traces {_TOTAL}"
+_OF_EPISODE = "traces.episode = episodes.id AND NOT traces.superseded"
+_SCORED = "(SELECT {} FROM totals JOIN traces ON num = trace WHERE version = :version AND NOT superseded)"
+
+_TRACES = _same(
+    "traces",
+    "traces",
+    _CONTEXT
+    | {
+        "group": "traces.group_id",
+        "time_s": "traces.ended - traces.started",
+        "tokens_in": "traces.prompt_tokens",
+        "tokens_out": "traces.completion_tokens",
+        "tokens_cached": "traces.cached_tokens",
+        "tokens_reasoning": "traces.reasoning_tokens",
+        "tags": "(SELECT group_concat(text, ',') FROM marks WHERE trace = traces.num AND kind = 'tag')",
+    },
+)
+
+SQL_LEVELS: dict[str, tuple[dict[str, str], str]] = {
+    "traces": (_TRACES, f"{_FROM_TRACES} ORDER BY traces.num"),
+    "errors": (
+        _same("errors", "errors", _CONTEXT),
+        f"FROM errors JOIN traces ON traces.num = errors.trace {_TOTAL} ORDER BY errors.trace, errors.seq",
+    ),
+    "episodes": (
+        {
+            "episode": "episodes.id",
+            "group": "episodes.group_id",
+            "env": "episodes.env",
+            "started": "episodes.started",
+            "ended": "episodes.ended",
+            "time_s": "episodes.ended - episodes.started",
+            "traces": "count(traces.num)",
+            "failed": "count(iif(traces.state = 'error', 1, NULL))",
+            "reward": "avg(totals.reward)",
+        },
+        f"FROM episodes LEFT JOIN traces ON {_OF_EPISODE} {_TOTAL} "
+        "GROUP BY episodes.rowid ORDER BY episodes.rowid",
+    ),
+    "runs": (
+        {
+            "run": ":run",
+            "dir": ":dir",
+            "state": f"coalesce({_meta('state')}, 'running')",
+            "created": _meta("created"),
+            "tasks": "(SELECT count(*) FROM tasks)",
+            "episodes": "(SELECT count(*) FROM episodes)",
+            "traces": _count("1"),
+            "finished": _count(_ENDED),
+            "running": _count("state = 'running'"),
+            "failed": _count("state = 'error'"),
+            "reward": _SCORED.format("avg(reward)"),
+            "scored": _SCORED.format("count(reward)"),
+            "tokens_in": _sum("prompt_tokens"),
+            "tokens_out": _sum("completion_tokens"),
+            "cost": _sum("cost"),
+            "version": ":version",
+        },
+        "",
+    ),
+}
+"""Level -> (expression by column, the rest of the SELECT)."""
+
+
+def select(
+    reader: RunReader, level: str, names: list[str], condition: str | None, version: int
+) -> dict[str, list[Any]]:
+    """Values by column. `condition` is checked SQL over the level's columns."""
+    expressions, rest = SQL_LEVELS[level]
+    inner = ", ".join(f'{expression} AS "{name}"' for name, expression in expressions.items())
+    wanted = ", ".join(f'"{name}"' for name in names)
+    sql = f"SELECT {wanted} FROM (SELECT {inner} {rest})"
+    if condition is not None:
+        sql += f" WHERE {condition}"
+    rows = reader.query(
+        sql, {"version": version, "run": reader.dir.resolve().name, "dir": str(reader.dir.resolve())}
+    )
+    columns = list(zip(*rows, strict=True)) if rows else [()] * len(names)
+    return {name: list(values) for name, values in zip(names, columns, strict=True)}
+
+
+def trace_columns(
+    reader: RunReader, condition: str | None, version: int
+) -> list[tuple[int, tuple[Any, ...]]]:
+    """Number and context columns of the traces that a condition over the context columns selects."""
+    inner = ", ".join(f'{expression} AS "{name}"' for name, expression in _CONTEXT.items())
+    sql = f"SELECT * FROM (SELECT traces.num, {inner} {_FROM_TRACES} ORDER BY traces.num)"
+    if condition is not None:
+        sql += f" WHERE {condition}"
+    return [(row[0], row[1:]) for row in reader.query(sql, {"version": version})]

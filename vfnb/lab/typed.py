@@ -1,0 +1,46 @@
+"""Columns of plain values as typed pandas columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from vfnb.lab.schema import DTYPES, Column
+
+if TYPE_CHECKING:
+    from pandas.api.extensions import ExtensionArray
+
+__all__ = ["table", "typed"]
+
+
+def typed(kind: str, values: Sequence[Any]) -> ExtensionArray | np.ndarray[Any, Any]:
+    """Values (None for missing; times in unix seconds; numpy arrays taken as they are) as an array of a kind."""
+    if kind == "text":
+        return pd.array(values, dtype=DTYPES["text"])
+    if kind == "float":
+        return np.asarray(values, dtype=np.float64)  # None becomes NaN
+    if kind == "time":
+        seconds = np.asarray(values, dtype=np.float64)
+        missing = np.isnan(seconds)
+        whole = np.floor(np.where(missing, 0.0, seconds))
+        # Whole seconds and the rest apart: a float64 of nanoseconds would lose microseconds.
+        rest = np.where(missing, 0.0, seconds) - whole
+        nanos = whole.astype(np.int64) * 1_000_000_000 + np.round(rest * 1e6).astype(np.int64) * 1_000
+        stamps = nanos.astype("datetime64[ns]")
+        stamps[missing] = np.datetime64("NaT")
+        return pd.DatetimeIndex(stamps, tz="UTC").array
+    dtype: Any = np.int64 if kind == "int" else np.bool_
+    wrap: Any = pd.arrays.IntegerArray if kind == "int" else pd.arrays.BooleanArray
+    if isinstance(values, np.ndarray) and values.dtype == dtype:
+        return wrap(values, np.zeros(len(values), dtype=np.bool_))  # type: ignore[no-any-return]
+    mask = np.fromiter((value is None for value in values), dtype=np.bool_, count=len(values))
+    filled = np.fromiter((value or 0 for value in values), dtype=dtype, count=len(values))
+    return wrap(filled, mask)  # type: ignore[no-any-return]
+
+
+def table(columns: Sequence[Column], values: Mapping[str, Sequence[Any]]) -> pd.DataFrame:
+    """A frame with these columns, in this order."""
+    return pd.DataFrame({column.name: typed(column.kind, values[column.name]) for column in columns})
