@@ -1,0 +1,492 @@
+"""The message graph: a tree of turns that grows by one call at a time, at the cost of what is new.
+
+Written by one thread (the engine loop). Lists only append and a node is complete before it is listed, so other
+threads may read: take a length first, then look at what lies below it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from vfnb.errors import TraceError
+from vfnb.trace.calls import ModelCall, encode_call
+from vfnb.trace.identity import Identity, content, decode_content, identity, same
+from vfnb.trace.records import Delta, NodeRecord, TokenRecord
+from vfnb.types import Message, Messages, Tool
+
+if TYPE_CHECKING:
+    from vfnb.trace.tokens import TokenColumns, TokenTurn
+
+__all__ = ["Counters", "MessageGraph", "Node"]
+
+
+class Counters(msgspec.Struct):
+    """Running totals, kept at each commit. Each sampled node counts once, however many branches share it."""
+
+    calls: int = 0
+    turns: int = 0
+    """Calls with a complete reply."""
+    failed: int = 0
+    """Failed or cut calls."""
+    prompt_tokens: int = 0
+    """Prompt tokens sent, summed over calls."""
+    completion_tokens: int = 0
+    cached_tokens: int = 0
+    reasoning_tokens: int = 0
+    cost: float = 0.0
+    priced: int = 0
+    """Calls whose cost is known."""
+
+    @property
+    def total_tokens(self) -> int:
+        """Prompt plus completion."""
+        return self.prompt_tokens + self.completion_tokens
+
+    def add(self, call: ModelCall, sign: int = 1) -> None:
+        """Count a call in (or out, with `sign=-1`)."""
+        self.calls += sign
+        if call.reply_node is None:
+            self.failed += sign
+        else:
+            self.turns += sign
+        usage = call.usage
+        if usage is not None:
+            self.prompt_tokens += sign * usage.prompt_tokens
+            self.completion_tokens += sign * usage.completion_tokens
+            self.cached_tokens += sign * usage.cached_tokens
+            self.reasoning_tokens += sign * usage.reasoning_tokens
+            if usage.cost is not None:
+                self.priced += sign
+                self.cost += sign * usage.cost
+
+
+class Node:
+    """One message of the graph, in the place where it was said."""
+
+    __slots__ = (
+        "_identity", "_message", "bare", "branch", "call", "children", "content_key", "covered", "depth", "end",
+        "index", "lead", "parent", "partial", "raw", "retokenized", "sampled", "start", "total",
+    )  # fmt: skip
+
+    index: int
+    parent: int
+    """-1 for a root."""
+    depth: int
+    """Messages before it."""
+    call: int
+    """The call that added it."""
+    sampled: bool
+    partial: bool
+    """Context that repeats the text of a cut stream."""
+    branch: int
+    """The branch that owns it: the index of that branch's first own node."""
+    content_key: bytes
+    raw: bytes
+    """The message as JSON."""
+    children: list[int] | None
+    bare: bool
+    """On this path a reply was sent back without its reasoning."""
+    start: int
+    """Its token range is `[start, end)` of the columns, -1 without tokens; the first `lead` were not sampled."""
+    end: int
+    lead: int
+    total: int
+    """Tokens from the root through this node."""
+    covered: int
+    """Positions from the root for which routed experts are known."""
+    retokenized: int
+
+    def __init__(self, index: int, parent: int, call: int, content_key: bytes, raw: bytes) -> None:
+        self.index, self.parent, self.call = index, parent, call
+        self.content_key, self.raw = content_key, raw
+        self.sampled = self.partial = self.bare = False
+        self.depth = self.branch = 0
+        self.children = None
+        self.start = self.end = self.retokenized = -1
+        self.lead = self.total = self.covered = 0
+        self._identity: Identity | None = None
+        self._message: Message | None = None
+
+    @property
+    def message(self) -> Message:
+        """The message, decoded on first use."""
+        if self._message is None:
+            self._message = decode_content(self.raw)
+        return self._message
+
+    @property
+    def identity(self) -> Identity:
+        """What it is matched by, computed on first use."""
+        if self._identity is None:
+            self._identity = identity(self.message)
+        return self._identity
+
+    @property
+    def has_tokens(self) -> bool:
+        """Whether its tokens are known."""
+        return self.start >= 0
+
+    def __repr__(self) -> str:
+        mark = "sampled" if self.sampled else "context"
+        return f"Node({self.index}, parent={self.parent}, {mark})"
+
+
+class MessageGraph:
+    """Nodes, calls, tools and tokens of one rollout."""
+
+    def __init__(self) -> None:
+        self.nodes: list[Node] = []
+        self.calls: list[ModelCall] = []
+        self.tools: dict[str, bytes] = {}
+        """Tool lists as JSON, by digest (32 hex digits)."""
+        self.roots: list[int] = []
+        self.tips: dict[int, int] = {}
+        """Last node of each branch, by branch (its first own node), oldest branch first."""
+        self.counters = Counters()
+        self.version = 0
+        """Grows with every change."""
+        self.linear = True
+        """One branch whose tokens lie in one contiguous range."""
+        self.columns: TokenColumns | None = None
+        self._index: dict[tuple[int, bytes], list[int]] | None = {}
+        self.cache: dict[str, Any] = {}
+        """Results that readers computed from a version of the graph."""
+        self._new_tools: list[str] = []
+        self._cuts: dict[int, list[str]] = {}
+        self._known: set[bytes] = set()
+
+    # Reading
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    def children(self, node: int) -> list[int]:
+        """Children in order of creation; of -1, the roots."""
+        return list(self.roots if node < 0 else self.nodes[node].children or ())
+
+    @property
+    def leaves(self) -> list[int]:
+        """The last node of each branch, oldest branch first."""
+        return list(self.tips.values())
+
+    def path(self, node: int) -> list[int]:
+        """Node numbers from the root to `node`."""
+        path = []
+        nodes = self.nodes
+        while node >= 0:
+            path.append(node)
+            node = nodes[node].parent
+        path.reverse()
+        return path
+
+    def messages(self, node: int) -> Messages:
+        """Messages from the root to `node`."""
+        nodes = self.nodes
+        return [nodes[index].message for index in self.path(node)]
+
+    def tool_list(self, digest: str | None) -> list[Tool]:
+        """The tools that a call offered, by `ModelCall.tools`."""
+        if digest is None:
+            return []
+        return [Tool.model_validate(item) for item in msgspec.json.decode(self.tools[digest])]
+
+    # Matching
+
+    def find_child(self, parent: int, wanted: Identity) -> int | None:
+        """The child of `parent` that is the same turn: sampled nodes first, newest first."""
+        return next(iter(self._candidates(parent, wanted)), None)
+
+    def walk(self, parent: int, items: Sequence[tuple[Message, Identity]]) -> tuple[int, int]:
+        """Follow a history as far as it is known.
+
+        Where several nodes are the same turn, the one under which most of the rest is known wins, then a sampled
+        one, then the newest. Costs one lookup per item.
+
+        Returns:
+            The last matched node (`parent` if none) and how many items matched.
+        """
+        best, matched = parent, 0
+        stack = [(parent, 0)]
+        while stack:
+            node, count = stack.pop()
+            if count > matched:
+                best, matched = node, count
+            if count == len(items):
+                break
+            found = self._candidates(node, items[count][1])
+            stack.extend((index, count + 1) for index in reversed(found))
+        self._note_dropped(best, items[:matched])
+        return best, matched
+
+    def _candidates(self, parent: int, wanted: Identity) -> Sequence[int]:
+        table = self._table()
+        found = table.get((parent, wanted.key))
+        if not found:
+            return ()
+        nodes = self.nodes
+        matches = [index for index in found if same(nodes[index].identity, wanted)]
+        if len(matches) > 1:
+            matches.sort(
+                key=lambda index: (
+                    nodes[index].sampled,
+                    nodes[index].identity.reasoning == wanted.reasoning,
+                    index,
+                ),
+                reverse=True,
+            )
+        return matches
+
+    def _table(self) -> dict[tuple[int, bytes], list[int]]:
+        if self._index is None:  # restored from disk: identities are computed when they are first needed
+            table: dict[tuple[int, bytes], list[int]] = {}
+            for node in self.nodes:
+                table.setdefault((node.parent, node.identity.key), []).append(node.index)
+            self._index = table
+        return self._index
+
+    def _note_dropped(self, last: int, items: Sequence[tuple[Message, Identity]]) -> None:
+        """Mark the path from where the harness sent a reply back without its reasoning."""
+        path = []
+        for _ in items:
+            path.append(last)
+            last = self.nodes[last].parent
+        bare = last >= 0 and self.nodes[last].bare
+        for index, (_, wanted) in zip(reversed(path), items, strict=True):
+            node = self.nodes[index]
+            if node.sampled and wanted.reasoning is None and node.identity.reasoning is not None:
+                bare = True
+            node.bare = node.bare or bare
+
+    # Writing
+
+    def add_tools(self, tools: Sequence[Tool] | Sequence[Mapping[str, Any]]) -> str | None:
+        """Remember a tool list; returns its digest for `ModelCall.tools`, None for an empty list."""
+        if not tools:
+            return None
+        plain = [
+            tool.model_dump(exclude_none=True) if isinstance(tool, Tool) else dict(tool) for tool in tools
+        ]
+        raw = msgspec.json.encode(plain)
+        digest = blake2b(raw, digest_size=16).hexdigest()
+        if digest not in self.tools:
+            self.tools[digest] = raw
+            self._new_tools.append(digest)
+        return digest
+
+    def commit(
+        self,
+        call: ModelCall,
+        *,
+        parent: int,
+        new: Sequence[tuple[Message, Identity]],
+        reply: Message | None,
+        partial: bool = False,
+        tokens: TokenTurn | None = None,
+    ) -> Delta:
+        """Record one call.
+
+        Args:
+            call: its record; `index`, `prompt_node`, `reply_node`, `dropped_reasoning` and a missing `usage` of a
+                token call are filled in.
+            parent: the last known prompt message, -1 for none.
+            new: the prompt messages after it.
+            reply: the sampled message, None for a failed call. It is always a new node.
+            partial: the stream was cut: the reply's text is kept on the call and is no node.
+            tokens: the call's tokens, from a token client.
+
+        Raises:
+            TraceError: the tokens contradict each other or the history; nothing is recorded then.
+        """
+        if not -1 <= parent < len(self.nodes):
+            raise TraceError(f"parent {parent} is not a node of this graph of {len(self.nodes)} nodes")
+        if partial and reply is not None:
+            call.partial_text = reply.text
+            reply = None
+        placing = None
+        if tokens is not None and reply is not None:
+            from vfnb.trace.placing import Placing
+
+            placing = Placing(self, tokens, parent, new)
+            parent, new = placing.parent, placing.new
+        call.index = len(self.calls)
+        delta = Delta()
+        first = len(self.nodes)
+        for message, ident in new:
+            parent = self._add(parent, message, ident, call.index, sampled=False, delta=delta)
+        call.prompt_node = parent
+        if parent >= 0:
+            call.dropped_reasoning = call.dropped_reasoning or self.nodes[parent].bare
+        if reply is not None:
+            call.reply_node = self._add(parent, reply, identity(reply), call.index, sampled=True, delta=delta)
+        if placing is not None:
+            placing.place(call, delta)
+        for node in self.nodes[first:]:
+            delta.nodes.append(
+                NodeRecord(
+                    node.index,
+                    node.parent,
+                    node.content_key,
+                    node.call,
+                    node.sampled,
+                    node.partial,
+                    node.retokenized,
+                )
+            )
+        delta.tools = [(bytes.fromhex(digest), self.tools[digest]) for digest in self._new_tools]
+        self._new_tools.clear()
+        if call.partial_text:
+            self._cuts.setdefault(call.prompt_node, []).append(call.partial_text)
+        self.calls.append(call)
+        self.counters.add(call)
+        self.version += 1
+        delta.call = encode_call(call)
+        return delta
+
+    def update_call(self, index: int, **changes: Any) -> Delta:
+        """Correct fields of a recorded call (`delivered`, `end`, ...); returns the record to store."""
+        call = self.calls[index]
+        self.counters.add(call, -1)
+        for name, value in changes.items():
+            setattr(call, name, value)
+        self.counters.add(call)
+        self.version += 1
+        return Delta(call=encode_call(call))
+
+    def _add(
+        self, parent: int, message: Message, ident: Identity, call: int, *, sampled: bool, delta: Delta
+    ) -> int:
+        key, raw = content(message)
+        if key not in self._known:
+            self._known.add(key)
+            delta.contents.append((key, raw))
+        node = Node(len(self.nodes), parent, call, key, raw)
+        node.sampled = sampled
+        node._identity = ident
+        if not sampled and parent in self._cuts and message.role == "assistant":
+            node.partial = message.text in self._cuts[parent]
+        self._link(node)
+        if self._index is not None:
+            self._index.setdefault((parent, ident.key), []).append(node.index)
+        return node.index
+
+    def _link(self, node: Node) -> None:
+        """Hang a node into the tree. The first child continues its parent's branch, any other starts one."""
+        if node.parent >= 0:
+            above = self.nodes[node.parent]
+            node.depth, node.bare = above.depth + 1, above.bare
+            node.total, node.covered = above.total, above.covered
+            node.branch = node.index if above.children else above.branch
+        else:
+            node.branch = node.index
+        self.nodes.append(node)
+        if node.parent < 0:
+            self.roots.append(node.index)
+        elif above.children is None:
+            above.children = [node.index]
+        else:
+            above.children.append(node.index)
+        self.tips[node.branch] = node.index
+        if len(self.tips) > 1:
+            self.linear = False
+
+    # Loading and freeing
+
+    @classmethod
+    def restore(
+        cls,
+        nodes: Iterable[NodeRecord],
+        contents: Mapping[bytes, bytes],
+        calls: Iterable[ModelCall],
+        tokens: Iterable[TokenRecord] = (),
+        tools: Mapping[bytes, bytes] | None = None,
+    ) -> MessageGraph:
+        """The graph that these records describe; it can grow on.
+
+        Raises:
+            TraceError: a record names a parent, content or node that is not there.
+        """
+        graph = cls()
+        graph._index = None
+        for record in nodes:
+            index = len(graph.nodes)
+            if record.index != index or not -1 <= record.parent < index:
+                raise TraceError(
+                    f"node record {record.index} (parent {record.parent}) is out of order at {index}"
+                )
+            raw = contents.get(record.content)
+            if raw is None:
+                raise TraceError(f"node {index} names content {record.content.hex()}, which is missing")
+            node = Node(index, record.parent, record.call, record.content, raw)
+            node.sampled, node.partial, node.retokenized = record.sampled, record.partial, record.retokenized
+            graph._link(node)
+            graph._known.add(record.content)
+        latest: dict[int, ModelCall] = {}
+        for call in calls:
+            latest[call.index] = call
+        graph.calls = [latest[index] for index in sorted(latest)]
+        for call in graph.calls:
+            graph.counters.add(call)
+            if call.partial_text:
+                graph._cuts.setdefault(call.prompt_node, []).append(call.partial_text)
+        graph.tools = {key.hex(): raw for key, raw in (tools or {}).items()}
+        graph._restore_tokens(tokens)
+        graph.version = len(graph.calls)
+        return graph
+
+    def _restore_tokens(self, tokens: Iterable[TokenRecord]) -> None:
+        columns = None
+        for record in tokens:
+            if columns is None:
+                columns = self._columns()
+            if not 0 <= record.node < len(self.nodes):
+                raise TraceError(f"token record names node {record.node} of {len(self.nodes)}")
+            node = self.nodes[record.node]
+            node.start, node.end = columns.restore(record)
+            node.lead = record.lead
+        if columns is not None:
+            self._settle_tokens()
+
+    def _settle_tokens(self) -> None:
+        """Running totals along each path, from the ranges that the nodes have."""
+        assert self.columns is not None
+        end = 0
+        for node in self.nodes:
+            above = self.nodes[node.parent] if node.parent >= 0 else None
+            node.total = (above.total if above else 0) + node.end - node.start
+            node.covered = above.covered if above else 0
+            experts = self.columns.experts.get(node.index)
+            if experts is not None:
+                node.covered = experts.start + len(experts.rows)
+            if node.has_tokens:
+                self.linear = self.linear and node.start == end
+                end = node.end
+
+    def _columns(self) -> TokenColumns:
+        if self.columns is None:
+            from vfnb.trace.tokens import TokenColumns
+
+            self.columns = TokenColumns()
+        return self.columns
+
+    def release(self) -> None:
+        """Free what can be made again: decoded messages, the match index, spare capacity. For finished traces."""
+        self._index = None
+        for node in self.nodes:
+            node._identity = node._message = None
+        if self.columns is not None:
+            self.columns.trim()
+
+    def recount(self) -> Counters:
+        """The counters, counted from the calls."""
+        counters = Counters()
+        for call in self.calls:
+            counters.add(call)
+        return counters
+
+    def sampled(self) -> Iterator[Node]:
+        """The nodes that the model produced, in order."""
+        return (node for node in self.nodes if node.sampled)

@@ -1,0 +1,92 @@
+"""Training samples: one per branch that owns sampled tokens, as typed arrays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from vfnb.trace.branches import Branch
+
+if TYPE_CHECKING:
+    from vfnb.trace.causes import Fork
+    from vfnb.trace.graph import MessageGraph
+
+__all__ = ["Sample", "samples"]
+
+
+@dataclass(slots=True)
+class Sample:
+    """One sequence to train on. Arrays may be views of the trace: copy before writing."""
+
+    token_ids: Any
+    """int32[n]: what the model saw and sampled, exactly."""
+    mask: Any
+    """bool[n]: the tokens to train, each sampled token of a trace in exactly one sample."""
+    logprobs: Any
+    """float32[n]: of the sampled tokens, 0.0 elsewhere."""
+    branch: int
+    """The branch's id: its first own node."""
+    trace_id: str = ""
+    episode_id: str | None = None
+    group_id: str | None = None
+    reward: float | None = None
+    weight: float = 1.0
+    """1 / (samples of the trace): summed over a rollout's samples it is 1."""
+    source: Branch = field(repr=False, kw_only=True)
+    """The branch itself: content mask, routed experts, calls."""
+
+    @property
+    def cause(self) -> str | None:
+        """Why the branch left the others; None for the first."""
+        why = self.source.cause
+        return why.cause if why else None
+
+    @property
+    def fork(self) -> Fork | None:
+        """The cause with its place, difference and detail."""
+        return self.source.cause
+
+    def __len__(self) -> int:
+        return len(self.token_ids)
+
+
+def samples(graph: MessageGraph, *, unused_compactions: bool = False) -> list[Sample]:
+    """The samples of a graph; none without tokens.
+
+    Without forks the arrays are views. Compaction attempts that the harness declared and whose summary it then did
+    not use are left out unless `unused_compactions`.
+    """
+    columns = graph.columns
+    if columns is None:
+        return []
+    tips = list(graph.tips.items())
+    if graph.linear:
+        start, leaf = tips[0]
+        length = graph.nodes[leaf].total
+        branch = Branch(graph, 0, start, leaf)
+        mask = columns.mask[:length]
+        found = [Sample(columns.ids[:length], mask, columns.logprobs[:length], start, source=branch)]
+        return found if mask.any() else []
+    made = []
+    for index, (start, leaf) in enumerate(tips):
+        branch = Branch(graph, index, start, leaf)
+        mask = branch.mask
+        if not mask.any() or (not unused_compactions and _unused(branch)):
+            continue
+        made.append(Sample(branch.token_ids, mask, branch.logprobs, start, source=branch))
+    for sample in made:
+        sample.weight = 1.0 / len(made)
+    return made
+
+
+def _unused(branch: Branch) -> bool:
+    """A declared compaction request whose reply came into no history."""
+    graph = branch.graph
+    call = graph.calls[graph.nodes[branch.leaf].call]
+    if call.markers.get("kind") != "compaction" or call.reply_node != branch.leaf:
+        return False
+    if graph.nodes[branch.id].call != call.index:  # the branch has turns of its own before the request
+        return False
+    from vfnb.trace.causes import returns
+
+    return not returns(graph, call)

@@ -1,0 +1,361 @@
+"""`Trace`: everything that one rollout left behind, as one pydantic model."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetJsonSchemaHandler,
+    ModelWrapValidatorHandler,
+    PrivateAttr,
+    SerializationInfo,
+    SerializerFunctionWrapHandler,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
+from pydantic.json_schema import JsonSchemaValue
+
+from vfnb._late import late
+from vfnb.trace.branches import Branch
+from vfnb.trace.calls import ErrorInfo, ModelCall
+from vfnb.trace.graph import MessageGraph
+from vfnb.trace.nodes import NodeList
+from vfnb.types import Messages, Usage
+
+if TYPE_CHECKING:
+    from vfnb.trace.samples import Sample
+
+__all__ = ["END_STATES", "Reward", "Span", "TaskInfo", "Trace"]
+
+END_STATES = ("completed", "stopped", "error", "cancelled", "dropped")
+_LIMITS = frozenset(
+    {
+        "context_length",
+        "max_cost",
+        "max_input_tokens",
+        "max_output_tokens",
+        "max_tokens",
+        "max_total_tokens",
+        "max_turns",
+        "timeout",
+    }
+)
+
+
+class TaskInfo(BaseModel):
+    """Which task the rollout was about, with its data as it was."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+    idx: int = 0
+    """Load position in the taskset unless the task gave its own."""
+    name: str | None = None
+    key: str = ""
+    """Stable name across runs."""
+    data: dict[str, Any] = {}
+
+
+class Reward(BaseModel):
+    """One reward; it counts `value * weight`."""
+
+    value: float
+    weight: float = 1.0
+
+    @field_validator("value", "weight")
+    @classmethod
+    def _finite(cls, value: float) -> float:
+        if not math.isfinite(value):
+            raise ValueError(
+                f"a reward must be a finite number, got {value}; return a float or raise an error"
+            )
+        return value
+
+
+class Span(BaseModel):
+    """Begin and end in Unix seconds; `end` is None while it lasts."""
+
+    start: float
+    end: float | None = None
+
+    @property
+    def seconds(self) -> float:
+        """How long it took; 0.0 while it lasts."""
+        return 0.0 if self.end is None else self.end - self.start
+
+
+class Trace(BaseModel):
+    """One rollout: its message graph and calls, its scores, and how it ended.
+
+    The graph is written on the engine loop's thread only and may be read from any other while it grows. What a
+    method returns is a snapshot. `model_dump`, `model_dump_json` and `model_validate` are exact, tokens included.
+    """
+
+    model_config = ConfigDict(extra="ignore", use_attribute_docstrings=True, arbitrary_types_allowed=True)
+
+    id: str = Field(default_factory=lambda: uuid4().hex)
+    task: TaskInfo = Field(default_factory=TaskInfo)
+    episode_id: str | None = None
+    group_id: str | None = None
+    """Rollouts of one task that are compared with each other."""
+    agent: str = "agent"
+    """Role in the episode."""
+    rollout: int = 0
+    """Sample index of the task, from 0."""
+    rewards: dict[str, Reward] = {}
+    metrics: dict[str, float | None] = {}
+    info: dict[str, Any] = {}
+    errors: list[ErrorInfo] = []
+    """All that went wrong, mended or not."""
+    ok: bool | None = None
+    """Stamp of the finished rollout: it may be trusted and trained on. None before the end."""
+    stop_condition: str | None = None
+    """Name of the stop that ended it."""
+    end_state: str | None = None
+    """`completed`, `stopped`, `error`, `cancelled` or `dropped`; None while it runs."""
+    dropped: str | None = None
+    """Why it does not count, if somebody dropped it."""
+    timing: dict[str, Span] = {}
+    """By stage: boot, setup, agent, finalize, scoring."""
+    tags: list[str] = []
+    notes: list[str] = []
+    attempts: list[dict[str, Any]] = []
+    """Superseded attempts: id and errors."""
+    _dag: MessageGraph = PrivateAttr(default_factory=MessageGraph)
+    _state: Any = PrivateAttr(default=None)
+
+    # The graph
+
+    @property
+    def dag(self) -> MessageGraph:
+        """The message graph."""
+        return self._dag
+
+    @property
+    def state(self) -> Any:
+        """What tools and task share during the rollout (a `vf.State`); not part of a dump."""
+        return self._state
+
+    @state.setter
+    def state(self, value: Any) -> None:
+        self._state = value
+
+    @property
+    def nodes(self) -> NodeList:
+        """The messages in order of creation, each once."""
+        return NodeList(self._dag)
+
+    @property
+    def calls(self) -> list[ModelCall]:
+        """The model calls in order."""
+        return list(self._dag.calls)
+
+    @property
+    def branches(self) -> list[Branch]:
+        """The root-to-leaf lines, oldest first."""
+        tips = list(self._dag.tips.items())
+        return [Branch(self._dag, index, start, leaf) for index, (start, leaf) in enumerate(tips)]
+
+    @property
+    def messages(self) -> Messages:
+        """The main line: the branch of the last delivered reply, or the longest known prompt without one."""
+        call = self._main_call()
+        if call is not None:
+            assert call.reply_node is not None
+            return self._dag.messages(self._dag.tips[self._dag.nodes[call.reply_node].branch])
+        leaves = self._dag.leaves
+        return self._dag.messages(leaves[0]) if leaves else []
+
+    @property
+    def last_reply(self) -> str:
+        """Text of the last reply that the harness got; `""` if there is none."""
+        call = self._main_call()
+        return (
+            "" if call is None or call.reply_node is None else self._dag.nodes[call.reply_node].message.text
+        )
+
+    def _main_call(self) -> ModelCall | None:
+        """The last delivered call with a reply; one that was declared a side matter only if there is no other."""
+        calls = self._dag.calls
+        aside = None
+        for index in range(len(calls) - 1, -1, -1):
+            call = calls[index]
+            if call.reply_node is None or not call.delivered:
+                continue
+            if not call.markers or not self._aside(call):
+                return call
+            aside = aside or call
+        return aside
+
+    def _aside(self, call: ModelCall) -> bool:
+        main = self._dag.calls[0].markers.get("agent")
+        kind = call.markers.get("kind")
+        return kind in ("compaction", "side_call", "subagent") or call.markers.get("agent") != main
+
+    # Numbers
+
+    @property
+    def reward(self) -> float | None:
+        """Sum of `value * weight`. None if it was not scored, failed or was dropped; 0.0 if a stop skipped scoring."""
+        if self.end_state in ("error", "dropped", "cancelled") or self.dropped is not None:
+            return None
+        if self.info.get("scoring_skipped"):
+            return 0.0
+        if not self.rewards:
+            return None
+        return math.fsum(reward.value * reward.weight for reward in self.rewards.values())
+
+    @property
+    def num_turns(self) -> int:
+        """Calls with a complete reply."""
+        return self._dag.counters.turns
+
+    @property
+    def usage(self) -> Usage:
+        """Tokens and cost of all calls; `cost` is None if no call has one."""
+        counters = self._dag.counters
+        return Usage(
+            prompt_tokens=counters.prompt_tokens,
+            completion_tokens=counters.completion_tokens,
+            cached_tokens=counters.cached_tokens,
+            reasoning_tokens=counters.reasoning_tokens,
+            cost=counters.cost if counters.priced else None,
+        )
+
+    @property
+    def is_completed(self) -> bool:
+        """It came to a regular end: by itself or by a stop."""
+        return self.end_state in ("completed", "stopped")
+
+    @property
+    def is_truncated(self) -> bool:
+        """A limit ended it, or its last reply hit the token limit."""
+        call = self._main_call()
+        return self.stop_condition in _LIMITS or (call is not None and call.finish_reason == "length")
+
+    @property
+    def has_error(self) -> bool:
+        """It ended in an error."""
+        return self.end_state == "error"
+
+    # Marking, samples
+
+    def tag(self, label: str) -> None:
+        """Put a label on it, once."""
+        if label not in self.tags:
+            self.tags.append(label)
+
+    def note(self, text: str) -> None:
+        """Write a remark on it."""
+        self.notes.append(text)
+
+    def samples(self, *, unused_compactions: bool = False) -> list[Sample]:
+        """One training sample per branch that owns sampled tokens; none without tokens.
+
+        Args:
+            unused_compactions: include declared compaction attempts whose summary was not used.
+        """
+        from vfnb.trace.samples import samples
+
+        made = samples(self._dag, unused_compactions=unused_compactions)
+        reward = self.reward
+        for sample in made:
+            sample.trace_id, sample.episode_id, sample.group_id = self.id, self.episode_id, self.group_id
+            sample.reward = reward
+        return made
+
+    def release(self) -> None:
+        """Free what can be made again from the records. For traces that are finished and kept."""
+        self._dag.release()
+
+    # Reaching up
+
+    def graph(self, **options: Any) -> Any:
+        """The messages as a `networkx.DiGraph`."""
+        return late("Trace.graph", self, **options)
+
+    def plot(self, **options: Any) -> Any:
+        """The messages as a `plotly` figure."""
+        return late("Trace.plot", self, **options)
+
+    def view(self, **options: Any) -> Any:
+        """A widget to read the trace in."""
+        return late("Trace.view", self, **options)
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
+        return late("Trace.bundle", self)
+
+    def __repr__(self) -> str:
+        dag = self._dag
+        parts = [f"{len(dag.nodes)} messages", f"{dag.counters.turns} turns"]
+        if len(dag.tips) > 1:
+            parts.append(f"{len(dag.tips)} branches")
+        if self.reward is not None:
+            parts.append(f"reward {self.reward:.3g}")
+        end = self.end_state or "running"
+        if end == "stopped" and self.stop_condition:
+            end = f"stopped({self.stop_condition})"
+        name = self.task.name or self.task.key or self.task.idx
+        return f"Trace({self.id[:8]}, task {name}: {', '.join(parts)}, {end})"
+
+    __str__ = __repr__
+
+    # Records
+
+    def header(self) -> dict[str, Any]:
+        """The fields without the graph, as JSON values."""
+        from vfnb.trace.dump import header
+
+        return header(self)
+
+    @classmethod
+    def from_header(cls, header: Mapping[str, Any], graph: MessageGraph) -> Trace:
+        """A trace from its fields and its graph; keys of a newer writer are ignored."""
+        trace = cls.model_validate({key: value for key, value in header.items() if key in cls.model_fields})
+        trace._dag = graph
+        return trace
+
+    @model_serializer(mode="wrap")
+    def _dump(self, handler: SerializerFunctionWrapHandler, info: SerializationInfo) -> dict[str, Any]:
+        from vfnb.trace.dump import dump_graph
+
+        plain: dict[str, Any] = handler(self)
+        if isinstance(info.context, dict) and info.context.get("graph") is False:
+            return plain
+        wanted = dump_graph(self._dag)
+        for key, value in wanted.items():
+            if (info.include is None or key in info.include) and (
+                info.exclude is None or key not in info.exclude
+            ):
+                plain[key] = value
+        return plain
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _load(cls, data: Any, handler: ModelWrapValidatorHandler[Trace]) -> Trace:
+        from vfnb.trace.dump import load_graph
+
+        if not isinstance(data, Mapping) or "nodes" not in data:
+            return handler(data)
+        graph = load_graph(data)
+        trace = handler(dict(data))
+        trace._dag = graph
+        return trace
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core_schema: Any, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        from vfnb.trace.dump import graph_schema
+
+        inner = core_schema
+        while inner.get("type") in ("function-wrap", "function-before", "function-after"):
+            inner = inner["schema"]
+        plain = {key: value for key, value in inner.items() if key != "serialization"}
+        schema = handler.resolve_ref_schema(handler(plain))
+        schema["properties"] = {**schema.get("properties", {}), **graph_schema()}
+        return schema
