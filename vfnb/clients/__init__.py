@@ -2,5 +2,19 @@
 
 from vfnb.clients.base import ModelClient, ModelRequest, Reply
 from vfnb.clients.price import Price
+from vfnb.clients.relay import Relay
+from vfnb.clients.resolve import resolve_model
+from vfnb.clients.scripted import Scripted
 
-__all__ = ["ModelClient", "ModelRequest", "Price", "Reply"]
+EvalClient = Relay
+
+__all__ = [
+    "EvalClient",
+    "ModelClient",
+    "ModelRequest",
+    "Price",
+    "Relay",
+    "Reply",
+    "Scripted",
+    "resolve_model",
+]

@@ -9,6 +9,7 @@ from typing import Any
 
 from vfnb.clients.price import Price
 from vfnb.dialects import Dialect, Split
+from vfnb.errors import ModelError
 from vfnb.types import Messages, Response, Tool
 
 __all__ = ["ModelClient", "ModelRequest", "Reply"]
@@ -49,7 +50,7 @@ class Reply:
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
     response: Response | None = None
-    """The canonical answer, if the client made it itself."""
+    """The canonical answer, if the client has it: always for plain calls, never for relayed streams."""
     body: bytes | None = None
     chunks: AsyncIterator[bytes] | None = None
     """Raw stream; raises `ModelError`s. Closing it (`aclose`) ends the upstream call."""
@@ -58,6 +59,8 @@ class Reply:
     sampling_sent: dict[str, Any] = field(default_factory=dict)
     """The settings that the model got."""
     served_model: str = ""
+    failed: list[ModelError] = field(default_factory=list)
+    """Tries that failed before this answer."""
     first_byte: float | None = None
     """When the first byte came, in unix seconds."""
 

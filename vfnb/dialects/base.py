@@ -117,7 +117,10 @@ class Dialect(ABC, Generic[ReqT, RespT]):
         Raises:
             ValueError: if it is not JSON or not a reply of this dialect.
         """
-        data = msgspec.json.decode(body)
+        try:
+            data = msgspec.json.decode(body)
+        except msgspec.DecodeError as error:
+            raise ValueError(f"the reply is not JSON: {error}") from error
         if not isinstance(data, dict):
             raise ValueError(f"the reply is a JSON {type(data).__name__}, not an object")
         try:

@@ -1,0 +1,122 @@
+"""One try of one call: send, wait for the first byte, read."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from typing import NamedTuple
+
+import aiohttp
+import msgspec
+
+from vfnb.clients import failures
+from vfnb.clients.base import ModelRequest, Reply
+from vfnb.clients.connection import JsonBody
+from vfnb.clients.limits import Permit
+from vfnb.clients.outgoing import Outgoing
+from vfnb.clients.stream import UpstreamStream
+from vfnb.errors import ModelError, UpstreamMalformed
+
+__all__ = ["Target", "attempt"]
+
+_TOTAL = re.compile(rb'"total_tokens"\s*:\s*(\d+)')
+_KEPT_HEADERS = ("content-type", "x-request-id", "openai-processing-ms")
+
+
+class Target(NamedTuple):
+    """Where a call goes. `shown` is the URL without secrets."""
+
+    url: str
+    shown: str
+    headers: dict[str, str]
+    key: str | None
+
+
+async def attempt(
+    request: ModelRequest, call: Outgoing, session: aiohttp.ClientSession, permit: Permit, target: Target
+) -> Reply:
+    """Make one try. The permit is given back when the answer has been read or has failed.
+
+    Raises:
+        ModelError: by what went wrong.
+    """
+    response: aiohttp.ClientResponse | None = None
+    reply: Reply | None = None
+    try:
+        async with asyncio.timeout_at(request.deadline):
+            response = await session.post(target.url, data=JsonBody(call.body), headers=target.headers)
+            reply = await _read(request, call, response, permit, target)
+            return reply
+    except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
+        raise failures.from_exception(error, target.shown, started=False) from error
+    finally:
+        if reply is None or reply.chunks is None:
+            if response is not None:
+                response.release()
+            usage = None if reply is None or reply.response is None else reply.response.usage
+            permit.release(None if usage is None else usage.total_tokens)
+
+
+async def _read(
+    request: ModelRequest, call: Outgoing, response: aiohttp.ClientResponse, permit: Permit, target: Target
+) -> Reply:
+    status = response.status
+    if status >= 300:
+        body = await response.read()
+        raise failures.from_status(status, body, response.headers, request.dialect, target.shown, target.key)
+    reply = Reply(
+        status=status,
+        headers={name: response.headers[name] for name in _KEPT_HEADERS if name in response.headers},
+        sampling_sent=call.sampling,
+    )
+    if request.stream and response.content_type != "application/json":
+        first = await response.content.readany()
+        if not first:
+            raise UpstreamMalformed(f"{target.shown} answered with an empty stream", status=status)
+        reply.first_byte = time.time()
+
+        def done(last: bytes) -> None:
+            found = _TOTAL.findall(last)
+            permit.release(int(found[-1]) if found else None)
+
+        reply.chunks = UpstreamStream(response, first, done, request.deadline, target.shown)
+        return reply
+    body = await _whole(response, target)
+    reply.first_byte = time.time()
+    try:
+        reply.response = request.dialect.read_response(body)
+    except ValueError as error:
+        raise _unreadable(error, body, request, response, target) from error
+    reply.body = body
+    reply.served_model = reply.response.model or call.model
+    return reply
+
+
+async def _whole(response: aiohttp.ClientResponse, target: Target) -> bytes:
+    try:
+        return await response.read()
+    except aiohttp.ClientPayloadError as error:
+        text = f"{target.shown} broke off its answer: {error}"
+        raise UpstreamMalformed(text, status=response.status) from error
+
+
+def _unreadable(
+    error: ValueError, body: bytes, request: ModelRequest, response: aiohttp.ClientResponse, target: Target
+) -> ModelError:
+    """A status 200 that is no answer: an error object under it, or something broken."""
+    try:
+        data = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        data = None
+    if isinstance(data, dict) and data.get("error"):
+        inner = data["error"]
+        code = inner.get("code") if isinstance(inner, dict) else None
+        status = code if isinstance(code, int) and 400 <= code < 600 else 400 if _full(request, body) else 500
+        return failures.from_status(status, body, response.headers, request.dialect, target.shown, target.key)
+    text = f"{target.shown} sent an answer that cannot be read: {error}"
+    return UpstreamMalformed(text, status=response.status, body=body[:65536])
+
+
+def _full(request: ModelRequest, body: bytes) -> bool:
+    return request.dialect.recognise_overflow(400, body)

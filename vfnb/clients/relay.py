@@ -1,0 +1,190 @@
+"""The relay: calls go to an OpenAI-compatible server as the program wrote them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import Any
+from urllib.parse import urlsplit
+
+import aiohttp
+
+from vfnb.clients import address, failures
+from vfnb.clients.attempt import Target, attempt
+from vfnb.clients.base import ModelClient, ModelRequest, Reply
+from vfnb.clients.connection import Connection
+from vfnb.clients.limits import endpoint
+from vfnb.clients.outgoing import Outgoing, outgoing
+from vfnb.clients.price import Price, price_of
+from vfnb.errors import (
+    ConfigError,
+    ModelError,
+    UpstreamConnection,
+    UpstreamMalformed,
+    UpstreamRateLimited,
+    UpstreamRejected,
+    UpstreamServerError,
+    UpstreamTimeout,
+)
+
+__all__ = ["Relay"]
+
+_LONGEST_WAIT = 120.0
+_RETRIED = (UpstreamConnection, UpstreamRateLimited, UpstreamServerError, UpstreamMalformed)
+
+
+class Relay(ModelClient):
+    """Passes calls on, changing only the model, the credentials and what the run overrides.
+
+    Args:
+        model: name that the upstream knows; the program's own name if empty.
+        base_url: root of the server, with or without `/v1`; `OPENAI_BASE_URL` if not given.
+        api_key_var: name of the environment variable with the key. It is read at each call and never kept.
+            None for a server without keys; a server on this machine needs none.
+        headers: more headers; a value `env:NAME` is read from the environment at each call.
+        max_concurrency: most calls at once. This and the next two are shared by all clients of this process
+            with the same server, key variable and model.
+        rpm: most calls per minute.
+        tpm: most tokens per minute (4 bytes a token, corrected by the reported usage).
+        price: US dollars per million `(prompt, completion)` or `(prompt, completion, cached)` tokens, for
+            upstreams that report no cost.
+        timeout: longest silence of the upstream, in seconds.
+        max_retries: how often a call is tried again after a lost connection, a 429, a 5xx or an unreadable
+            answer, as long as nothing of an answer came.
+        retry_wait: seconds before the first retry; doubled for each further one. `Retry-After` wins.
+    """
+
+    def __init__(
+        self,
+        model: str = "",
+        *,
+        base_url: str | None = None,
+        api_key_var: str | None = "OPENAI_API_KEY",
+        headers: dict[str, str] | None = None,
+        max_concurrency: int | None = None,
+        rpm: int | None = None,
+        tpm: int | None = None,
+        price: Price | tuple[float, ...] | None = None,
+        timeout: float = 600.0,
+        max_retries: int = 2,
+        retry_wait: float = 0.5,
+    ) -> None:
+        for name, value in (("max_concurrency", max_concurrency), ("rpm", rpm), ("tpm", tpm)):
+            if value is not None and value < 1:
+                raise ConfigError(f"{name}={value}: it must be at least 1, or None for no limit")
+        if base_url is not None and urlsplit(base_url).scheme not in ("http", "https"):
+            raise ConfigError(f"base_url={base_url!r} must start with http:// or https://")
+        if api_key_var is not None and not api_key_var.isidentifier():
+            raise ConfigError("api_key_var is the name of an environment variable, not the key itself")
+        self.name = model
+        self.price = price_of(price)
+        self._base_url = base_url
+        self._key_var = api_key_var
+        self._headers = dict(headers or {})
+        self._max_retries = max_retries
+        self._retry_wait = retry_wait
+        self._connection = Connection(timeout)
+        self._endpoint = endpoint(self.base_url, api_key_var, model)
+        self._endpoint.configure(max_concurrency, rpm, tpm)
+
+    @property
+    def base_url(self) -> str | None:
+        """The server's root as given or as in `OPENAI_BASE_URL` now."""
+        return self._base_url or os.environ.get("OPENAI_BASE_URL") or None
+
+    def identity(self) -> dict[str, Any]:
+        return {
+            "kind": "relay",
+            "model": self.name,
+            "base_url": address.public_url(self.base_url),
+            "headers": address.public_headers(self._headers),
+        }
+
+    def __repr__(self) -> str:
+        where = address.public_url(self.base_url)
+        return f"Relay({self.name!r}, base_url={where!r}, api_key_var={self._key_var!r})"
+
+    def check(self) -> None:
+        address.read_key(self._key_var, self._root())
+        address.resolve_headers(self._headers)
+
+    def _root(self) -> str:
+        root = self.base_url
+        if root is None:
+            raise ConfigError(
+                f"no server for model {self.name!r}: pass base_url= to vf.Relay or set OPENAI_BASE_URL"
+            )
+        return root
+
+    async def probe(self, timeout: float = 5.0) -> None:
+        root = self._root()
+        url = address.endpoint_url(root, "/v1/models")
+        key = address.read_key(self._key_var, root)
+        headers = address.resolve_headers(self._headers) | ({"Authorization": f"Bearer {key}"} if key else {})
+        shown = address.public_url(url) or url
+        try:
+            async with (
+                asyncio.timeout(timeout),
+                self._connection.session().get(url, headers=headers) as reply,
+            ):
+                status, body = reply.status, (await reply.read())[:2000]
+        except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
+            raise failures.from_exception(error, shown, started=False) from error
+        if status in (401, 403) or status >= 500:
+            text = body.decode("utf-8", "replace")[:300]
+            if key:
+                text = text.replace(key, "***")
+            kind = UpstreamServerError if status >= 500 else UpstreamRejected
+            raise kind(f"{shown} answered {status}: {text} (key variable: {self._key_var})", status=status)
+
+    async def close(self) -> None:
+        await self._connection.close()
+
+    async def call(self, request: ModelRequest) -> Reply:
+        call = outgoing(request, self.name)
+        failed: list[ModelError] = []
+        while True:
+            try:
+                reply = await self._try(request, call)
+            except _RETRIED as error:
+                failed.append(error)
+                wait = self._wait(error, len(failed))
+                if wait is None or _too_late(request.deadline, wait):
+                    raise
+                if isinstance(error, UpstreamRateLimited):
+                    self._endpoint.pause(wait)
+                else:
+                    await asyncio.sleep(wait)
+            else:
+                reply.failed = failed
+                return reply
+
+    def _wait(self, error: ModelError, tried: int) -> float | None:
+        """Seconds until the next try, None if there is none."""
+        if tried > self._max_retries:
+            return None
+        wait = self._retry_wait * 2 ** (tried - 1)
+        told = getattr(error, "retry_after", None)
+        if told is not None:
+            wait = told
+        return wait if wait <= _LONGEST_WAIT else None
+
+    async def _try(self, request: ModelRequest, call: Outgoing) -> Reply:
+        root = self._root()
+        url = address.endpoint_url(root, request.dialect.path(call.model, request.stream))
+        key = address.read_key(self._key_var, root)
+        headers = {**request.headers, **address.resolve_headers(self._headers)}
+        if key:
+            headers |= request.dialect.auth(key)
+        target = Target(url, address.public_url(url) or url, headers, key)
+        try:
+            async with asyncio.timeout_at(request.deadline):
+                permit = await self._endpoint.acquire(len(call.body) // 4)
+        except TimeoutError as error:
+            text = f"{target.shown}: the call's deadline passed while it waited for the endpoint's limits"
+            raise UpstreamTimeout(text) from error
+        return await attempt(request, call, self._connection.session(), permit, target)
+
+
+def _too_late(deadline: float | None, wait: float) -> bool:
+    return deadline is not None and asyncio.get_running_loop().time() + wait >= deadline

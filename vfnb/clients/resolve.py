@@ -1,0 +1,30 @@
+"""From what a user passes as `model=` to a client."""
+
+from __future__ import annotations
+
+from vfnb.clients.base import ModelClient
+from vfnb.clients.relay import Relay
+from vfnb.errors import ConfigError
+
+__all__ = ["resolve_model"]
+
+
+def resolve_model(model: str | ModelClient | None) -> ModelClient:
+    """A client; a name is relayed to `OPENAI_BASE_URL`.
+
+    Raises:
+        ConfigError: if there is no model, or it is neither a name nor a client.
+    """
+    if isinstance(model, ModelClient):
+        return model
+    if isinstance(model, str) and model:
+        return Relay(model)
+    if model is None or model == "":
+        raise ConfigError(
+            "no model: pass model= a name (relayed to OPENAI_BASE_URL), vf.Relay(name, base_url=...) or "
+            "vf.Scripted(fn) to try things without a model"
+        )
+    raise ConfigError(
+        f"model= must be a name or a model object such as vf.Relay(...) or vf.Scripted(fn), not "
+        f"{type(model).__name__}" + ("; wrap the function: vf.Scripted(fn)" if callable(model) else "")
+    )
