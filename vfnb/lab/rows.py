@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from vfnb.trace import Trace
+    from vfnb.trace import Span, Trace
 
 __all__ = ["Outcome", "Row", "trace_row"]
 
@@ -71,14 +71,13 @@ class Row:
 
 def trace_row(trace: Trace, *, reused: bool = False) -> Row:
     """The record of one trace."""
-    error = trace.errors[-1] if trace.errors and str(trace.end_state or "").startswith("error") else None
+    error = trace.errors[-1] if trace.errors and trace.has_error else None
     usage = trace.usage
-    task: Any = trace.task
     return Row(
-        task=str(task.key),
-        name=str(task.name or ""),
+        task=trace.task.key or str(trace.task.idx),
+        name=trace.task.name or "",
         trace=trace.id,
-        rollout=trace.rollout or 0,
+        rollout=trace.rollout,
         reward=trace.reward,
         ok=trace.ok,
         end_state=trace.end_state,
@@ -86,21 +85,19 @@ def trace_row(trace: Trace, *, reused: bool = False) -> Row:
         error=error.type if error else None,
         boundary=error.boundary if error else "",
         message=error.message if error else "",
-        skipped="scoring_skipped" in trace.info,
+        skipped=bool(trace.info.get("scoring_skipped")),
         rewards={name: reward.value for name, reward in trace.rewards.items()},
         weights={name: reward.weight for name, reward in trace.rewards.items()},
         metrics=dict(trace.metrics),
         turns=trace.num_turns,
-        tokens_in=usage.prompt_tokens if usage else 0,
-        tokens_out=usage.completion_tokens if usage else 0,
-        cost=usage.cost if usage else None,
+        tokens_in=usage.prompt_tokens,
+        tokens_out=usage.completion_tokens,
+        cost=usage.cost,
         time_s=_time(trace.timing),
         reused=reused,
     )
 
 
-def _time(timing: Mapping[str, Any]) -> float | None:
-    spans = [span for span in timing.values() if span.start is not None and span.end is not None]
-    if not spans:
-        return None
-    return float(max(span.end for span in spans) - min(span.start for span in spans))
+def _time(timing: Mapping[str, Span]) -> float | None:
+    ends = [span.end for span in timing.values() if span.end is not None]
+    return max(ends) - min(span.start for span in timing.values()) if ends else None

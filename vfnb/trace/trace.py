@@ -163,14 +163,20 @@ class Trace(BaseModel):
         return [Branch(self._dag, index, start, leaf) for index, (start, leaf) in enumerate(tips)]
 
     @property
-    def messages(self) -> Messages:
-        """The main line: the branch of the last delivered reply, or the longest known prompt without one."""
+    def main(self) -> Branch | None:
+        """The main line: the branch of the last delivered reply, else the first one; None if empty."""
+        branches = self.branches
         call = self._main_call()
-        if call is not None:
-            assert call.reply_node is not None
-            return self._dag.messages(self._dag.tips[self._dag.nodes[call.reply_node].branch])
-        leaves = self._dag.leaves
-        return self._dag.messages(leaves[0]) if leaves else []
+        if call is None or call.reply_node is None:
+            return branches[0] if branches else None
+        start = self._dag.nodes[call.reply_node].branch
+        return next(branch for branch in branches if branch.id == start)
+
+    @property
+    def messages(self) -> Messages:
+        """The messages of the main line."""
+        main = self.main
+        return main.messages if main is not None else []
 
     @property
     def last_reply(self) -> str:

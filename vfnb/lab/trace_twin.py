@@ -1,0 +1,218 @@
+"""Traces and branches as text and html."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from vfnb.lab.html import BAD, MAX_ROWS, MUTED, Page, badge, banner, details, esc, pre, span, table
+from vfnb.lab.layout import layout
+from vfnb.lab.links import links
+from vfnb.lab.message_twin import message_blocks, message_lines
+from vfnb.lab.rows import trace_row
+from vfnb.lab.svg import image, trace_svg
+from vfnb.lab.text import MAX_LINES, lines
+from vfnb.lab.words import clip, count, listing, money, number, one_line, plain, seconds
+from vfnb.trace.causes import Fork, forks
+
+if TYPE_CHECKING:
+    from vfnb.trace import Branch, Trace
+    from vfnb.trace.graph import Node
+
+__all__ = ["branch_bundle", "branch_text", "trace_bundle", "trace_text"]
+
+
+def _state(trace: Trace) -> tuple[str, str]:
+    """The end state in words, and its tone."""
+    state = trace.end_state
+    if state is None:
+        return "running", "none"
+    if str(state).startswith("error"):
+        return "error", "bad"
+    if str(state).startswith("dropped"):
+        return listing(["dropped", one_line(trace.dropped or "", 80)], ": "), "warn"
+    if str(state).startswith("cancelled"):
+        return "cancelled", "warn"
+    if trace.stop_condition:
+        return f"stopped by {one_line(trace.stop_condition, 60)}", "good"
+    return str(state), "good"
+
+
+def _reward(trace: Trace) -> str:
+    if trace.info.get("scoring_skipped"):
+        return "reward 0.0 (scoring skipped)"
+    return "no reward" if trace.reward is None else f"reward {number(trace.reward)}"
+
+
+def _headline(trace: Trace) -> str:
+    task = one_line(trace.task.name or trace.task.key or "", 60)
+    return listing([f"Trace {trace.id[:8]}", f"task {task}" if task else "", f"rollout {trace.rollout}"])
+
+
+def _errors(trace: Trace, limit: int = 3) -> list[str]:
+    shown = trace.errors[-limit:]
+    found = [
+        f"{error.type} at {error.boundary}{f' ({error.stage})' if error.stage else ''}: "
+        + one_line(error.message, 300)
+        for error in shown
+    ]
+    if len(trace.errors) > len(shown):
+        found.append(f"{len(trace.errors) - len(shown)} earlier errors; trace.errors has them")
+    return found
+
+
+def _error_word(trace: Trace) -> str:
+    return "error" if trace.has_error else "error on the way"
+
+
+def _signals(trace: Trace) -> str:
+    rewards = [
+        f"{one_line(name, 40)} {number(reward.value)}"
+        + (f" x {number(reward.weight)}" if reward.weight != 1 else "")
+        for name, reward in list(trace.rewards.items())[:10]
+    ]
+    metrics = [f"{one_line(name, 40)} {number(value)}" for name, value in list(trace.metrics.items())[:10]]
+    return listing(
+        [
+            f"rewards: {', '.join(rewards)}" if rewards else "",
+            f"metrics: {', '.join(metrics)}" if metrics else "",
+        ]
+    )
+
+
+def _size(trace: Trace) -> str:
+    row = trace_row(trace)
+    calls, dag = len(trace.calls), trace.dag
+    return listing(
+        [
+            f"{row.turns} turns, {calls} calls",
+            f"{count(row.tokens_in)} tokens in, {count(row.tokens_out)} out",
+            money(row.cost) if row.cost is not None else "",
+            f"{len(dag.tips)} {'branch' if len(dag.tips) == 1 else 'branches'}, {len(dag.nodes)} messages",
+            seconds(row.time_s) if row.time_s is not None else "",
+        ]
+    )
+
+
+def _stages(trace: Trace) -> str:
+    spans = [f"{name} {seconds(span.seconds)}" for name, span in trace.timing.items() if span.end is not None]
+    return ", ".join(spans[:8])
+
+
+def _remarks(trace: Trace) -> list[str]:
+    return [
+        f"{len(trace.attempts)} earlier attempts failed" if trace.attempts else "",
+        f"tags: {one_line(', '.join(map(str, trace.tags)), 200)}" if trace.tags else "",
+        f"notes: {one_line('; '.join(map(str, trace.notes)), 200)}" if trace.notes else "",
+        f"info: {one_line(trace.info, 200)}" if trace.info else "",
+    ]
+
+
+def _main(trace: Trace) -> list[Node]:
+    """The nodes of the main branch."""
+    main = trace.main
+    return [trace.dag.nodes[index] for index in main.path] if main is not None else []
+
+
+def _fork_line(fork: Fork) -> str:
+    return listing(
+        [f"branch at node {fork.node}: {fork.cause}", one_line(fork.detail, 40), one_line(fork.diff, 80)]
+    )
+
+
+def trace_text(trace: Trace) -> str:
+    """The text twin, at most 20 lines: state, errors, scores, sizes, forks, then as many messages as fit."""
+    causes = list(forks(trace.dag).values())
+    told = [_fork_line(fork) for fork in causes[:4]]
+    if len(causes) > 4:
+        told.append(f"{len(causes) - 4} more branches; trace.branches has them")
+    head = [
+        listing([_headline(trace), _state(trace)[0], _reward(trace)]),
+        *(f"{_error_word(trace)}: {line}" for line in _errors(trace)),
+        _signals(trace),
+        _size(trace),
+        f"stages: {_stages(trace)}" if _stages(trace) else "",
+        *_remarks(trace),
+        *told,
+    ]
+    head = [line for line in head if line]
+    main = _main(trace)
+    key = "messages of the main branch (* sampled):" if main else ""
+    return lines(head, [key], message_lines(main, MAX_LINES - len(head) - 1, "trace.messages"), rest="trace")
+
+
+def trace_bundle(trace: Trace) -> dict[str, str]:
+    """Text and html."""
+    page = Page("trace")
+    state, tone = _state(trace)
+    page.add(f"<div><b>{esc(_headline(trace))}</b> {badge(state, tone)} {esc(_reward(trace))}</div>")
+    found = _errors(trace)
+    tone = "bad" if trace.has_error else "warn"
+    page.add(banner([f"{_error_word(trace)}: {line}" for line in found], tone))
+    if trace.errors and (text := trace.errors[-1].traceback):
+        page.add(details(span("last traceback", BAD), pre(clip(text, 4000))))
+    for line in [_signals(trace), _size(trace), _stages(trace), *_remarks(trace)]:
+        page.add(f"<div>{esc(line)}</div>" if line else "")
+    causes = forks(trace.dag)
+    if causes:
+        names = {first: fork.cause for first, fork in causes.items()}
+        svg, cut = trace_svg(trace.dag, names, links(trace.dag), layout(trace.dag))
+        page.add(image(svg, "branches as lanes, time to the right"))
+        page.add(f'<div style="{MUTED}">{esc(cut)}; trace.plot().figure has all</div>' if cut else "")
+        page.add(_fork_table(causes))
+    main = _main(trace)
+    page.add(f"<div><b>Main branch</b>, {len(main)} messages</div>" if main else "<div>no messages yet</div>")
+    for block in message_blocks(main, "trace.messages"):
+        page.add(block)
+    return {"text/plain": trace_text(trace), "text/html": page.close("trace.messages")}
+
+
+def _fork_table(causes: Mapping[int, Fork]) -> str:
+    shown = list(causes.values())[:MAX_ROWS]
+    rows = [
+        [
+            esc(fork.node),
+            esc(fork.cause),
+            esc(fork.index),
+            esc(one_line(fork.detail, 80)),
+            "<br>".join(esc(one_line(line, 120)) for line in plain(fork.diff).splitlines()[:4]),
+        ]
+        for fork in shown
+    ]
+    cut = (
+        f"{len(shown)} of {len(causes)} forks shown; trace.branches has all" if len(causes) > MAX_ROWS else ""
+    )
+    return table(["branch at node", "cause", "message", "detail", "difference"], rows, caption=cut)
+
+
+def _branch_lines(branch: Branch) -> list[str]:
+    cause = branch.cause
+    tokens: Any = branch.token_ids
+    return [
+        f"Branch {branch.id} · {len(branch.path)} messages, {branch.shared} shared with older branches",
+        _fork_line(cause) if cause else "the first branch",
+        f"{len(tokens):,} tokens, {int(branch.mask.sum()):,} sampled and owned here"
+        if tokens is not None
+        else "",
+        "reasoning was dropped from its history" if branch.dropped_reasoning else "",
+    ]
+
+
+def branch_text(branch: Branch) -> str:
+    """The text twin, at most 20 lines."""
+    head = [line for line in _branch_lines(branch) if line]
+    nodes = [branch.graph.nodes[index] for index in branch.path]
+    return lines(head, message_lines(nodes, MAX_LINES - len(head), "branch.messages"), rest="branch.messages")
+
+
+def branch_bundle(branch: Branch) -> dict[str, str]:
+    """Text and html."""
+    page = Page("branch")
+    first, *others = [line for line in _branch_lines(branch) if line]
+    page.add(f"<div><b>{esc(first)}</b></div>")
+    for line in others:
+        page.add(f"<div>{esc(line)}</div>")
+    nodes = [branch.graph.nodes[index] for index in branch.path]
+    for block in message_blocks(nodes, "branch.messages", start=branch.shared):
+        page.add(block)
+    return {"text/plain": branch_text(branch), "text/html": page.close("branch.messages")}
