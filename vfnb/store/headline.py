@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from vfnb.errors import StoreError
-from vfnb.store.codec import Pack, Records, compress
+from vfnb.store.codec import compress
 from vfnb.store.rows import ScoreRow, ScoreVersion, TraceRow
-from vfnb.trace.calls import encode_call
-from vfnb.trace.records import NodeRecord
 
 if TYPE_CHECKING:
+    from vfnb.trace.pack import Packed
     from vfnb.trace.trace import Trace
 
-__all__ = ["STAGES", "Ended", "add_scores", "branch_rows", "insert", "records"]
+__all__ = ["STAGES", "Ended", "add_scores", "branch_rows", "insert"]
 
 STAGES = ("boot", "setup", "agent", "finalize", "scoring")
 """Rollout stages with a duration column of their own (`<stage>_s`)."""
@@ -52,34 +51,6 @@ def insert(num: int, row: TraceRow) -> tuple[str, tuple[Any, ...]]:
     return f"INSERT INTO traces ({', '.join(values)}) VALUES ({marks})", tuple(values.values())
 
 
-def records(trace: Trace) -> Records:
-    """All records of a trace's graph."""
-    graph = trace.dag
-    columns = graph.columns
-    tokens = []
-    if columns is not None:
-        held = sorted((node for node in graph.nodes if node.has_tokens), key=lambda node: node.start)
-        tokens = [columns.record(node.index, node.start, node.end, node.lead) for node in held]
-    return Records(
-        nodes=[
-            NodeRecord(
-                node.index,
-                node.parent,
-                node.content_key,
-                node.call,
-                node.sampled,
-                node.partial,
-                node.retokenized,
-            )
-            for node in graph.nodes
-        ],
-        contents={node.content_key: node.raw for node in graph.nodes},
-        calls=[encode_call(call) for call in graph.calls],
-        tokens=tokens,
-        tools={bytes.fromhex(digest): raw for digest, raw in graph.tools.items()},
-    )
-
-
 class Ended:
     """The rows of an ended trace, ready to be written in one transaction."""
 
@@ -87,7 +58,7 @@ class Ended:
         self,
         num: int,
         trace: Trace,
-        pack: Pack,
+        packed: Packed,
         shared: list[tuple[bytes, bytes]],
         version: int,
         score_hash: str | None,
@@ -98,7 +69,8 @@ class Ended:
         self.shared = shared
         self._headline = _headline(trace)
         header = compress(json.dumps(trace.header(), default=str, separators=(",", ":")).encode())
-        self._pack = (num, header, _state(trace), pack.graph, pack.contents, pack.tokens)
+        columns = (packed.structure, packed.texts, packed.tokens)
+        self._pack = (num, packed.version, header, _state(trace), *columns)
         self._branches = branch_rows(num, trace)
         self._errors = _errors(num, trace)
         self._marks = [(num, "tag", label, None) for label in trace.tags]
@@ -109,14 +81,14 @@ class Ended:
             rewards={name: (_finite(reward.value), reward.weight) for name, reward in trace.rewards.items()},
             metrics={name: _finite(value) for name, value in trace.metrics.items()},
         )
-        self.size = sum(len(column) for column in self._pack[1:] if column) + 2048
+        self.size = packed.nbytes + len(header) + 2048
 
     def write(self, db: sqlite3.Connection) -> None:
         """Write all rows; the journal of the trace goes."""
         names = ", ".join(f"{name} = ?" for name in self._headline)
         db.execute(f"UPDATE traces SET {names} WHERE num = ?", (*self._headline.values(), self.num))
         db.executemany("INSERT OR IGNORE INTO contents VALUES (?, ?)", self.shared)
-        db.execute("INSERT INTO packs VALUES (?, ?, ?, ?, ?, ?)", self._pack)
+        db.execute("INSERT INTO packs VALUES (?, ?, ?, ?, ?, ?, ?)", self._pack)
         db.executemany("INSERT INTO branches VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", self._branches)
         db.executemany("INSERT INTO errors VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", self._errors)
         if self._marks:

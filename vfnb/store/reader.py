@@ -9,27 +9,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from vfnb.errors import StoreError, VfnbError
-from vfnb.store.codec import (
-    Records,
-    decode_delta,
-    decompress,
-    merge,
-    unpack_contents,
-    unpack_graph,
-    unpack_tokens,
-)
+from vfnb.store.codec import decode_delta, decompress, merge
 from vfnb.store.connect import connect_reader
 from vfnb.store.layout import DATABASE_NAME
 from vfnb.store.rows import EpisodeRow, ScoreRow, ScoreVersion, TaskRow, TraceHead, Unit
+from vfnb.trace.pack import Packed, unpack
 from vfnb.trace.records import trace_from_records
-
-if TYPE_CHECKING:
-    from vfnb.trace.trace import Trace
+from vfnb.trace.trace import Reward, Trace
 
 __all__ = ["RunReader"]
 
@@ -252,50 +243,35 @@ class RunReader:
 
     def _trace(self, num: int, scores: ScoreRow | None) -> Trace:
         with self._snapshot():
-            row = self.query("SELECT header, graph, contents, tokens FROM packs WHERE trace = ?", (num,))
+            row = self.query(
+                "SELECT header, texts, structure, tokens, version FROM packs WHERE trace = ?", (num,)
+            )
             if row:
-                header, graph, contents, tokens = row[0]
-                records = unpack_graph(graph)
-                records.contents = unpack_contents(contents)
-                records.tokens = unpack_tokens(tokens)
-                fields = json.loads(decompress(header))
+                fields = json.loads(decompress(row[0][0]))
+                trace = Trace.from_header(fields, unpack(Packed(*row[0][1:]), fetch=self._content))
             else:
-                records = self._journal(num)
-                fields = self._start(num)
-            self._fill(records)
+                trace = self._unfinished(num)
             marks = self.query("SELECT kind, text FROM marks WHERE trace = ? ORDER BY id", (num,))
-        fields["tags"] = [text for kind, text in marks if kind == "tag"]
-        fields["notes"] = [text for kind, text in marks if kind == "note"]
+        trace.tags = [text for kind, text in marks if kind == "tag"]
+        trace.notes = [text for kind, text in marks if kind == "note"]
         if scores is not None:
-            fields["rewards"] = {
-                name: {"value": value, "weight": weight} for name, (value, weight) in scores.rewards.items()
+            trace.rewards = {
+                name: Reward(value=value, weight=weight)
+                for name, (value, weight) in scores.rewards.items()
+                if value is not None
             }
-            fields["metrics"] = scores.metrics
-        return trace_from_records(
-            fields, records.nodes, records.contents, records.calls, records.tokens, records.tools
-        )
+            trace.metrics = dict(scores.metrics)
+        return trace
 
-    def records(self, num: int, *, tokens: bool = False) -> Records:
-        """The records of the trace with this number; token columns only if asked for.
-
-        Raises:
-            StoreError: its data is damaged.
-        """
-        with self._snapshot():
-            wanted = "tokens" if tokens else "NULL"
-            row = self.query(f"SELECT graph, contents, {wanted} FROM packs WHERE trace = ?", (num,))
-            if row:
-                records = unpack_graph(row[0][0])
-                records.contents = unpack_contents(row[0][1])
-                records.tokens = unpack_tokens(row[0][2] or b"")
-            else:
-                records = self._journal(num)
-            self._fill(records)
-        return records
-
-    def _journal(self, num: int) -> Records:
+    def _unfinished(self, num: int) -> Trace:
         rows = self.query("SELECT delta FROM journal WHERE trace = ? ORDER BY seq", (num,))
-        return merge(decode_delta(row) for (row,) in rows)
+        records = merge(decode_delta(row) for (row,) in rows)
+        for bodies in (records.contents, records.tools):
+            for key in [key for key, body in bodies.items() if not body]:
+                bodies[key] = self._content(key)
+        return trace_from_records(
+            self._start(num), records.nodes, records.contents, records.calls, records.tokens, records.tools
+        )
 
     def _start(self, num: int) -> dict[str, Any]:
         """The fields of a trace that has not been finished, from its headline."""
@@ -314,12 +290,6 @@ class RunReader:
                 "data": json.loads(data[0][0]) if data else {},
             },
         }
-
-    def _fill(self, records: Records) -> None:
-        """Put in the bodies that are kept in the contents table."""
-        for bodies in (records.contents, records.tools):
-            for key in [key for key, body in bodies.items() if not body]:
-                bodies[key] = self._content(key)
 
     def _content(self, key: bytes) -> bytes:
         body = self._shared.get(key)

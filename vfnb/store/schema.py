@@ -49,7 +49,8 @@ CREATE TABLE journal (
 -- When it has ended: one row, its journal compressed as a whole. Small columns first, SQLite reads from the
 -- left.
 CREATE TABLE packs (
-    trace INTEGER PRIMARY KEY, header BLOB, state BLOB, graph BLOB, contents BLOB, tokens BLOB
+    trace INTEGER PRIMARY KEY, version INTEGER, header BLOB, state BLOB, structure BLOB, texts BLOB, tokens
+    BLOB
 );
 
 -- Messages and tool lists that more than one trace uses, by content address.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from vfnb.errors import StoreError
 from vfnb.store import headline
-from vfnb.store.codec import encode_delta, pack
+from vfnb.store.codec import encode_delta
 from vfnb.store.commits import GroupCommit
 from vfnb.store.connect import Durability, connect_writer
 from vfnb.store.keeper import Keeper
@@ -22,6 +22,7 @@ from vfnb.store.lock import RunLock
 from vfnb.store.reader import RunReader
 from vfnb.store.rows import EpisodeRow, ScoreRow, ScoreVersion, TaskRow, TraceRow
 from vfnb.store.sharing import Sharing
+from vfnb.trace.pack import pack
 from vfnb.trace.records import Delta
 
 if TYPE_CHECKING:
@@ -217,14 +218,13 @@ class RunStore:
             then).
         """
         live = self._of(trace.id)
-        records = headline.records(trace)
         shared: list[tuple[bytes, bytes]] = []
         elsewhere = self._sharing.of(live.num, shared)
         if live.bytes > _THREAD_BYTES:
-            columns = await asyncio.to_thread(pack, records, elsewhere)
+            packed = await asyncio.to_thread(pack, trace.dag, elsewhere)
         else:
-            columns = pack(records, elsewhere)
-        ended = headline.Ended(live.num, trace, columns, shared, version, score_hash)
+            packed = pack(trace.dag, elsewhere)
+        ended = headline.Ended(live.num, trace, packed, shared, version, score_hash)
         await self._put(ended.write, ended.size)
         self._sharing.stored(shared)
         self._live.pop(trace.id, None)
@@ -255,8 +255,8 @@ class RunStore:
     def select(self, units: Iterable[tuple[str, int]]) -> Awaitable[None]:
         """Say which rollouts belong to the run as it is defined now, by (rollout hash, sample index).
 
-        The others stay stored but are set aside (`superseded` = 2): no frame shows them until they are selected
-        again. Replaced attempts (`superseded` = 1) are left alone.
+        The others stay stored but are set aside (`superseded` = 2): no frame shows them until they are
+        selected again. Replaced attempts (`superseded` = 1) are left alone.
         """
         rows = list(units)
 
@@ -334,7 +334,7 @@ class RunStore:
 
     def _compact(self) -> None:
         try:
-            self._db.execute("PRAGMA incremental_vacuum").fetchall()
+            self._db.executescript("PRAGMA incremental_vacuum")  # `execute` would free a single page
             self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
             self._db.execute("PRAGMA journal_mode = DELETE").fetchall()  # a finished run is one plain file
         except sqlite3.Error:
