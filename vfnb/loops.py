@@ -16,7 +16,7 @@ import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
-__all__ = ["Loop", "engine", "on_worker", "user"]
+__all__ = ["Loop", "at_exit", "engine", "on_worker", "user"]
 
 T = TypeVar("T")
 
@@ -167,6 +167,15 @@ def _stop_all() -> None:
     _engine.stop()
 
 
-atexit.register(_stop_all)
+def at_exit(function: Callable[[], None]) -> None:
+    """Call a function when the interpreter leaves, while threads can still be started.
+
+    Plain `atexit` runs after thread pools have closed; the hook of `threading` is private but stable since 3.9.
+    """
+    register = getattr(threading, "_register_atexit", atexit.register)
+    register(function)
+
+
+at_exit(_stop_all)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_after_fork)

@@ -1,0 +1,103 @@
+"""The contract of an agent program: given a session and a task, talk to the model until done."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, ClassVar, Generic
+
+from typing_extensions import TypeVar
+
+from vfnb.errors import ConfigError
+from vfnb.utils.config import BaseConfig
+from vfnb.utils.generics import type_argument
+from vfnb.utils.source import code_hash
+
+if TYPE_CHECKING:
+    from vfnb.agents.session import HarnessSession
+    from vfnb.runtimes import ProgramResult, RuntimeConfig
+    from vfnb.tasks import Task
+
+__all__ = ["Harness", "HarnessConfig"]
+
+
+class HarnessConfig(BaseConfig):
+    """Settings that every agent program has."""
+
+    id: str = ""
+    """The harness's registered name; set by whoever loads it."""
+    version: str | None = None
+    """Version of the program to run; None takes the module's own pin."""
+
+
+ConfigT = TypeVar("ConfigT", bound=HarnessConfig, default=HarnessConfig)
+
+
+class Harness(ABC, Generic[ConfigT]):
+    """An agent program. Subclass it, or decorate an async function with `vf.harness`.
+
+    `run` is awaited on the user loop. It may return the final answer as text, the result of the program that it
+    ran, or None; a program's verdict is then taken from what the server saw (see `vfnb.agents.verdict`).
+    """
+
+    NAME: ClassVar[str] = ""
+    """Registered name; the class name if empty."""
+    RUNTIMES: ClassVar[tuple[str, ...]] = ()
+    """Types of runtime this harness works in, the default first; empty means any, in process first."""
+    SUPPORTS_MCP: ClassVar[bool] = False
+    SUPPORTS_RESUME: ClassVar[bool] = False
+    SUPPORTS_TOOL_INTERCEPTION: ClassVar[bool] = False
+
+    def __init__(self, config: ConfigT | None = None) -> None:
+        self.config: ConfigT = config if config is not None else self.config_type()()
+
+    @classmethod
+    def config_type(cls) -> type[ConfigT]:
+        """The config model of this class, from `Harness[Config]`."""
+        return type_argument(cls, Harness, 0, default=HarnessConfig)  # type: ignore[no-any-return]
+
+    @property
+    def name(self) -> str:
+        """The name shown in tables."""
+        return self.NAME or type(self).__name__
+
+    async def setup(self, session: HarnessSession, task: Task[Any, Any, Any]) -> None:
+        """Prepare the program inside `session.runtime`. Nothing by default."""
+
+    @abstractmethod
+    async def run(self, session: HarnessSession, task: Task[Any, Any, Any]) -> str | ProgramResult | None:
+        """Solve the task. Every model call goes through the session."""
+
+    def check(self, runtime: RuntimeConfig) -> None:
+        """Refuse a pairing that cannot work, before any model call.
+
+        Raises:
+            ConfigError: the runtime's type is not one of `RUNTIMES`.
+        """
+        if self.RUNTIMES and runtime.type not in self.RUNTIMES:
+            raise ConfigError(
+                f"harness {self.name!r} does not run in runtime {runtime.type!r}; "
+                f"use runtime={self.RUNTIMES[0]!r}"
+            )
+
+    def check_task(self, task: Task[Any, Any, Any]) -> None:
+        """Refuse a task that this harness cannot start, before any model call.
+
+        Raises:
+            ConfigError: the task has no prompt.
+        """
+        if task.data.prompt is None:
+            raise ConfigError(
+                f"task {task.data.idx} ({task.data.name or task.key}) has no prompt and harness {self.name!r} "
+                "opens the conversation with it; set TaskData.prompt"
+            )
+
+    def identity(self) -> dict[str, Any]:
+        """What decides whether an old rollout may be reused: name, config and code."""
+        return {
+            "name": self.name,
+            "config": self.config.model_dump(mode="json"),
+            "code": code_hash(type(self)),
+        }
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name}>"

@@ -1,0 +1,57 @@
+"""Harnesses by name, object, function, class or import path."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Callable
+from importlib.metadata import entry_points
+from typing import Any
+
+from vfnb.agents.function import harness
+from vfnb.agents.harness import Harness
+from vfnb.errors import ConfigError
+from vfnb.utils.imports import import_object
+
+__all__ = ["harness_names", "resolve_harness"]
+
+GROUP = "vfnb.harnesses"
+
+
+def harness_names() -> list[str]:
+    """The registered names, sorted."""
+    return sorted({point.name for point in entry_points(group=GROUP)})
+
+
+def resolve_harness(what: str | Harness[Any] | type[Harness[Any]] | Callable[..., Any]) -> Harness[Any]:
+    """The harness that `what` means.
+
+    Args:
+        what: a registered name, `module:Class`, `file.py:Class`, an object, a class, or a function.
+
+    Raises:
+        ConfigError: there is no such harness; the message has the nearest name.
+    """
+    if isinstance(what, Harness):
+        return what
+    if isinstance(what, str):
+        return resolve_harness(_by_name(what))
+    if inspect.isclass(what) and issubclass(what, Harness):
+        return what()
+    if callable(what) and not inspect.isclass(what):
+        return harness(what)
+    raise ConfigError(
+        f"harness={what!r} is neither a name, a Harness nor an async function of (session, task)"
+    )
+
+
+def _by_name(name: str) -> Any:
+    for point in entry_points(group=GROUP):
+        if point.name == name:
+            return point.load()
+    if ":" in name or "." in name:
+        return import_object(name)
+    names = harness_names()
+    near = difflib.get_close_matches(name, names, 1)
+    hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names)}"
+    raise ConfigError(f"no harness {name!r}; {hint}")

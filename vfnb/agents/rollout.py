@@ -1,0 +1,251 @@
+"""One rollout: boot, setup, agent, finalize, scoring; always an end state, always a clean-up."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vfnb import loops
+from vfnb.agents.journal import Journal
+from vfnb.agents.session import HarnessSession
+from vfnb.agents.verdict import Verdict, judge
+from vfnb.errors import StageTimeout, UpstreamStalled, VfnbError
+from vfnb.interception import ServerPool, Session
+from vfnb.runtimes import Runtime, make_runtime
+from vfnb.tasks import run_finalize, run_setup, score
+from vfnb.trace import Span, TaskInfo, Trace, error_info
+
+if TYPE_CHECKING:
+    from vfnb.agents.agent import Agent
+    from vfnb.tasks import Task
+
+__all__ = ["Ids", "Rollout"]
+
+CLEAN_UP_S = 10.0  # longest clean-up of one rollout
+STALLED_S = 60.0  # a model silent for this long (or half the agent's time) when that time is up, is to blame
+
+
+@dataclass(slots=True, kw_only=True)
+class Ids:
+    """Where a rollout belongs."""
+
+    trace: str
+    episode: str
+    group: str
+    role: str = "agent"
+    rollout: int = 0
+    """Sample index within the task."""
+    attempt: int = 0
+    rollout_hash: str = ""
+    score_hash: str = ""
+
+
+class Rollout:
+    """Runs one task once with one agent. Lives on the engine loop; user code runs on the user loop."""
+
+    def __init__(
+        self,
+        task: Task[Any, Any, Any],
+        agent: Agent,
+        ids: Ids,
+        *,
+        journal: Journal,
+        pool: ServerPool,
+        logs: Path | None = None,
+    ) -> None:
+        self.task, self.agent, self.ids = task, agent, ids
+        self.journal, self.pool = journal, pool
+        self.logs = logs
+        data = task.data
+        self.trace = Trace(
+            id=ids.trace,
+            task=TaskInfo(idx=data.idx, name=data.name, key=task.key, data=data.model_dump(mode="json")),
+            episode_id=ids.episode,
+            group_id=ids.group,
+            agent=ids.role,
+            rollout=ids.rollout,
+        )
+        self.trace.state = task.make_state()
+        self.runtime: Runtime | None = None
+        self.session: Session | None = None
+        self.view: HarnessSession | None = None
+        self._registered = False
+        self._retryable = False
+
+    async def run(self) -> Trace:
+        """Run all stages and store the end.
+
+        Raises:
+            asyncio.CancelledError: after the trace got the state `cancelled` and everything is cleaned up.
+        """
+        trace = self.trace
+        await self.journal.begin_trace(trace, self.ids)
+        cancelled = False
+        try:
+            await self._stages()
+        except asyncio.CancelledError:
+            cancelled = True
+            trace.end_state = "cancelled"
+        except Exception as error:
+            self._fail(error)
+        await asyncio.shield(self._end())
+        if cancelled:
+            raise asyncio.CancelledError
+        return trace
+
+    @property
+    def retryable(self) -> bool:
+        """Whether the error that ended it may pass."""
+        return self._retryable
+
+    async def _stages(self) -> None:
+        trace, agent, task = self.trace, self.agent, self.task
+        limits = agent.timeouts
+        async with self._stage("boot", limits.boot):
+            self.runtime = make_runtime(agent.runtime)
+            await self.runtime.start()
+            self._open_session(self.runtime)
+        assert self.session is not None
+        assert self.view is not None
+        async with self._stage("setup", limits.setup):
+            await run_setup(task, trace, self.runtime)
+            await loops.user().do(agent.harness.setup(self.view, task))
+        async with self._stage("agent", None):
+            verdict = await self._agent()
+            if verdict.error is not None:
+                raise verdict.error
+        trace.answer = verdict.answer
+        trace.stop_condition = verdict.stop
+        async with self._stage("finalize", limits.finalize):
+            await run_finalize(task, trace, self.runtime)
+        async with self._stage("scoring", limits.scoring):
+            await score(task, trace, self.runtime)
+        ended = "stopped" if verdict.stop else "completed"
+        trace.end_state = "dropped" if trace.dropped is not None else ended
+
+    def _open_session(self, runtime: Runtime) -> None:
+        agent = self.agent
+        self.session = Session(
+            self.trace,
+            agent.client,
+            sampling=agent.sampling,
+            limits=agent.limits,
+            journal=self.journal,
+        )
+        self.view = HarnessSession(
+            self.session,
+            runtime,
+            model=agent.client.name,
+            sampling=agent.sampling,
+            connect=self._connect,
+            log_file=self.logs / f"{self.trace.id}.log" if self.logs else None,
+        )
+
+    def _connect(self) -> Any:
+        """Open the loopback endpoint; called from the user loop at the first look at its URL."""
+        assert self.session is not None
+        self._registered = True
+        return loops.engine().run(self.pool.register(self.session))
+
+    async def _agent(self) -> Verdict:
+        """Run the harness until it ends, a stop ends it, or its time is up."""
+        assert self.session is not None
+        assert self.view is not None
+        session, limits = self.session, self.agent.timeouts
+        work = _on_user_loop(self.agent.harness.run(self.view, self.task))
+        ended = asyncio.ensure_future(session.ended.wait())
+        try:
+            await asyncio.wait({work, ended}, timeout=limits.agent, return_when=asyncio.FIRST_COMPLETED)
+            timed_out = not work.done() and not ended.done()
+            if ended.done():
+                await asyncio.wait({work}, timeout=limits.grace)
+        finally:
+            ended.cancel()
+            if not work.done():
+                work.cancel()
+        if session.stop_condition is not None:
+            return Verdict(stop=session.stop_condition)
+        if session.fault is not None:
+            return Verdict(error=session.fault)
+        if timed_out:
+            return self._timed_out(session)
+        raised = (
+            asyncio.CancelledError("the harness cancelled itself") if work.cancelled() else work.exception()
+        )
+        result = None if raised is not None else work.result()
+        return judge(result, raised, self.trace.dag.calls, harness=self.agent.harness.name)
+
+    def _timed_out(self, session: Session) -> Verdict:
+        limit = self.agent.timeouts.agent
+        assert limit is not None
+        if session.silent_for() >= min(STALLED_S, limit / 2):
+            return Verdict(
+                error=UpstreamStalled(
+                    f"the agent's {limit:g} s ran out while the model endpoint was silent; "
+                    "raise timeouts.agent or check the endpoint"
+                )
+            )
+        return Verdict(stop="timeout")
+
+    @asynccontextmanager
+    async def _stage(self, name: str, limit: float | None) -> AsyncIterator[None]:
+        """Time one stage; its limit is an error that names it."""
+        span = self.trace.timing[name] = Span(start=time.time())
+        try:
+            async with asyncio.timeout(limit) as clock:
+                yield
+        except TimeoutError as error:
+            if not clock.expired():
+                self._fail(error, stage=name)
+                raise _Failed from error
+            late = StageTimeout(f"stage {name!r} took longer than {limit:g} s; raise timeouts.{name}")
+            self._fail(late, stage=name)
+            raise _Failed from late
+        except Exception as error:
+            self._fail(error, stage=name)
+            raise _Failed from error
+        finally:
+            span.end = time.time()
+
+    def _fail(self, error: Exception, stage: str = "") -> None:
+        """Record an error once, with the stage that it belongs to."""
+        if isinstance(error, _Failed):
+            return
+        self.trace.errors.append(error_info(error, stage=stage or None))
+        self.trace.end_state = "error"
+        self._retryable = isinstance(error, VfnbError) and error.retryable
+
+    async def _end(self) -> None:
+        """Free everything, then store the end state; bounded, and errors of the clean-up are recorded."""
+        self.trace.ok = self.trace.end_state in ("completed", "stopped")
+        for name, work in self._clean_ups():
+            try:
+                await asyncio.wait_for(work, CLEAN_UP_S)
+            except Exception as error:
+                self.trace.info.setdefault("clean_up_errors", []).append(f"{name}: {error!r}")
+        await self.journal.finish_trace(self.trace)
+
+    def _clean_ups(self) -> list[tuple[str, Coroutine[Any, Any, Any]]]:
+        found: list[tuple[str, Coroutine[Any, Any, Any]]] = []
+        if self.view is not None:
+            found.append(("session clients", self.view.close()))
+        if self.session is not None:
+            found.append(("session", self.session.close()))
+            if self._registered:
+                found.append(("server", self.pool.release(self.session)))
+        if self.runtime is not None:
+            found.append(("runtime", self.runtime.stop()))
+        return found
+
+
+class _Failed(Exception):
+    """A stage failed and its error is already on the trace."""
+
+
+def _on_user_loop(work: Coroutine[Any, Any, Any]) -> asyncio.Future[Any]:
+    return asyncio.wrap_future(loops.user().submit(work))

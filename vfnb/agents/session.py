@@ -1,0 +1,131 @@
+"""What a harness holds while it solves a task: the endpoint, the trace, the runtime, a log."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vfnb import loops
+from vfnb.errors import MissingExtra
+from vfnb.types import SamplingConfig, Tool
+
+if TYPE_CHECKING:
+    from vfnb.interception import Completion, Endpoint, Session
+    from vfnb.runtimes import Runtime
+    from vfnb.trace import Trace
+    from vfnb.types import Messages
+
+__all__ = ["HarnessSession"]
+
+IN_PROCESS_URL = "http://vfnb.invalid/v1"  # never resolved: the transport answers by itself
+
+
+class HarnessSession:
+    """One rollout as its agent program sees it.
+
+    `complete` and `openai()` stay in process: the same recording, no socket. `base_url` opens a loopback
+    server on first use, for any other client and for programs.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        runtime: Runtime,
+        *,
+        model: str,
+        sampling: SamplingConfig,
+        connect: Callable[[], Endpoint],
+        log_file: Path | None = None,
+    ) -> None:
+        self._session = session
+        self._connect = connect
+        self._endpoint: Endpoint | None = None
+        self._clients: list[Any] = []
+        self._log_file = log_file
+        self.runtime = runtime
+        self.model = model
+        self.sampling = sampling
+        self.tools: list[Tool] = []
+
+    @property
+    def trace(self) -> Trace:
+        """The trace as recorded so far. Read it; the server writes it."""
+        return self._session.trace
+
+    @property
+    def api_key(self) -> str:
+        """The rollout's own credential; it opens nothing but this session."""
+        return self._session.key
+
+    @property
+    def root_url(self) -> str:
+        """The server without `/v1`, as Anthropic clients want it."""
+        if self._endpoint is None:
+            self._endpoint = self._connect()
+        return self._endpoint.base_url
+
+    @property
+    def base_url(self) -> str:
+        """The server with `/v1`, as OpenAI clients want it."""
+        return self.root_url + "/v1"
+
+    async def complete(
+        self,
+        messages: str | Messages,
+        tools: Sequence[Tool] | None = None,
+        **params: Any,
+    ) -> Completion:
+        """Ask the model for one reply.
+
+        Args:
+            messages: the whole history, or a prompt string.
+            tools: tools offered with this call.
+            params: Chat Completions parameters such as `temperature` or `max_tokens`; the run's override them.
+
+        Raises:
+            vfnb.errors.ModelError: the upstream gave no answer.
+            vfnb.interception.SessionStopped: a limit or a stop ended the rollout.
+        """
+        return await self._session.complete(messages, tools=tools, **params)
+
+    def openai(self) -> Any:
+        """An `openai.AsyncOpenAI` client of this rollout (needs the `openai` extra)."""
+        try:
+            from openai import AsyncOpenAI
+        except ImportError as error:
+            raise MissingExtra(
+                "session.openai() needs the openai package: pip install 'vfnb[openai]'"
+            ) from error
+        import httpx
+
+        from vfnb.interception import InProcessTransport
+
+        http = httpx.AsyncClient(transport=InProcessTransport(self._session))
+        client = AsyncOpenAI(base_url=IN_PROCESS_URL, api_key=self.api_key, http_client=http)
+        self._clients.append(client)
+        return client
+
+    def log(self, *values: object) -> None:
+        """Write a line to the rollout's log, `logs/<trace id>.log` of the run's folder."""
+        if self._log_file is None:
+            return
+        line = " ".join(str(value) for value in values)
+        self._log_file.parent.mkdir(parents=True, exist_ok=True)
+        with self._log_file.open("a", encoding="utf-8") as file:
+            file.write(f"{time.strftime('%H:%M:%S')} {line}\n")
+
+    async def close(self) -> None:
+        """Close the clients that were handed out. Called by the rollout."""
+
+        async def close_clients() -> None:
+            for client in self._clients:
+                await client.close()
+
+        if self._clients:
+            await loops.user().do(close_clients())
+        self._clients.clear()
+
+    def __repr__(self) -> str:
+        return f"<HarnessSession {self.trace.id} model={self.model}>"

@@ -1,0 +1,176 @@
+"""`vf.evaluate`: check everything that can be checked, match with what is on disk, start, return."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from vfnb import loops
+from vfnb.agents import Agent, Harness, Timeouts, make_agent
+from vfnb.clients import ModelClient
+from vfnb.errors import ConfigError
+from vfnb.interception import Limits
+from vfnb.runs.budget import Budget
+from vfnb.runs.config import RunConfig, write_config
+from vfnb.runs.live import Live
+from vfnb.runs.plan import Unit, plan
+from vfnb.runs.reuse import take_over
+from vfnb.runs.run import Run
+from vfnb.runtimes import RuntimeConfig
+from vfnb.store import RunStore
+from vfnb.tasks import Task, Taskset, load_taskset
+from vfnb.types import SamplingConfig
+from vfnb.utils.ids import canonical_json, digest
+
+__all__ = ["evaluate"]
+
+Source: TypeAlias = str | Taskset[Any, Any] | type[Taskset[Any, Any]] | Sequence[Task[Any, Any, Any]]
+
+
+def evaluate(
+    taskset: Source,
+    *,
+    model: str | ModelClient,
+    harness: str | Harness[Any] | Callable[..., Any] = "null",
+    rollouts: int = 1,
+    n: int | None = None,
+    concurrency: int = 64,
+    sampling: SamplingConfig | dict[str, Any] | None = None,
+    runtime: str | RuntimeConfig | dict[str, Any] | None = None,
+    limits: Limits | dict[str, Any] | None = None,
+    timeouts: Timeouts | dict[str, Any] | None = None,
+    retries: int = 0,
+    max_tokens: int | None = None,
+    max_cost: float | None = None,
+    dir: str | Path | None = None,
+    resume: bool = True,
+    fresh: bool = False,
+) -> Run:
+    """Run every task `rollouts` times and return at once; `run.wait()` or `await run` waits for the end.
+
+    What an earlier sitting in the same folder has done is taken over: equal rollouts are not run again, and if
+    only the scoring changed they are scored anew without a model call. Rollouts that ended by an error or were
+    cancelled run again.
+
+    Args:
+        taskset: a taskset (object or class), a list of tasks, or the id of an installed taskset.
+        model: a model object, or a name that is relayed to `OPENAI_BASE_URL`.
+        harness: a registered name, a `Harness`, or an async function of (session, task).
+        rollouts: samples per task.
+        n: only the first `n` tasks; an infinite taskset needs it, or a bounded view.
+        concurrency: rollouts under way at a time.
+        sampling: overrides of what the program asks for.
+        runtime: where programs run: `"inprocess"`, `"subprocess"` or a config.
+        limits: bounds on turns and tokens of one rollout.
+        timeouts: seconds per stage.
+        retries: further attempts of a rollout after an error that may pass.
+        max_tokens: bound on tokens of the whole run, earlier sittings included.
+        max_cost: bound on its cost in US dollars.
+        dir: the run's folder; `./runs/<taskset>-<hash>` by default.
+        resume: False refuses a folder that already has rollouts.
+        fresh: set an earlier run in the folder aside and run everything.
+
+    Raises:
+        ConfigError: something cannot work; the message says what and how to mend it.
+        TasksetError: the tasks cannot be loaded, none is selected, or two have one key.
+        StoreLocked: another process writes this folder.
+    """
+    if rollouts < 1 or concurrency < 1 or (n is not None and n < 1):
+        raise ConfigError(f"rollouts={rollouts}, n={n} and concurrency={concurrency} must be at least 1")
+    source = _source(taskset)
+    tasks = source.materialise(n)
+    agent = make_agent(
+        harness,
+        model=model,
+        runtime=runtime,
+        sampling=sampling,
+        limits=limits,
+        timeouts=timeouts,
+        retries=retries,
+    )
+    agent.client.check()
+    for task in tasks:
+        agent.check(task)
+    config = RunConfig.of(
+        source,
+        agent,
+        tasks=len(tasks),
+        rollouts=rollouts,
+        concurrency=concurrency,
+        max_tokens=max_tokens,
+        max_cost=max_cost,
+    )
+    folder = Path(dir) if dir is not None else default_folder(source.name, agent)
+    budget = Budget(max_tokens, max_cost)
+    start = _start(
+        folder, config, plan(tasks, agent, rollouts), agent, budget, concurrency, resume=resume, fresh=fresh
+    )
+    live, notes = loops.engine().run(start)
+    return Run(folder, config=config, live=live, notes=notes)
+
+
+def default_folder(name: str, agent: Agent) -> Path:
+    """`./runs/<taskset>-<hash8>`: one folder per taskset, harness, model and setting, whatever the tasks say."""
+    return Path("runs") / f"{name}-{digest(name, canonical_json(_stable(agent.identity())), size=4)}"
+
+
+def _stable(setting: dict[str, Any]) -> dict[str, Any]:
+    """A setting without code: an edited harness function keeps its folder."""
+    return {
+        key: _stable(value) if isinstance(value, dict) else value
+        for key, value in setting.items()
+        if key != "code"
+    }
+
+
+def _source(taskset: Source) -> Taskset[Any, Any]:
+    if isinstance(taskset, str):
+        return load_taskset(taskset)
+    if inspect.isclass(taskset) and issubclass(taskset, Taskset):
+        return taskset()
+    if isinstance(taskset, Taskset):
+        return taskset
+    if isinstance(taskset, Sequence):
+        return Taskset.of(taskset)
+    raise ConfigError(f"taskset={taskset!r} is neither a taskset (object, class or id) nor a list of tasks")
+
+
+async def _start(
+    folder: Path,
+    config: RunConfig,
+    units: list[Unit],
+    agent: Agent,
+    budget: Budget,
+    concurrency: int,
+    *,
+    resume: bool,
+    fresh: bool,
+) -> tuple[Live, list[str]]:
+    store = RunStore.create_or_open(folder, config.headline(), fresh=fresh)
+    try:
+        if not resume and not fresh:
+            with store.reader() as reader:
+                if reader.trace_ids():
+                    raise ConfigError(
+                        f"{folder} already has rollouts and resume=False; use fresh=True or another dir="
+                    )
+        write_config(store.config_path, config)
+        reuse = await take_over(store, units)
+        await store.set_meta(state="running", reason="", planned=len(units))
+    except BaseException:
+        store.close()
+        raise
+    budget.tokens, budget.cost = reuse.tokens, reuse.cost
+    live = Live(
+        agent,
+        store,
+        reuse.todo,
+        reused=reuse.rows,
+        version=reuse.version,
+        budget=budget,
+        concurrency=concurrency,
+    )
+    live.start()
+    return live, reuse.notes

@@ -1,0 +1,145 @@
+"""A run under way in this process: units in, rollouts out, at most `concurrency` at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Sequence
+from concurrent.futures import Future
+
+from vfnb import loops
+from vfnb.agents import Agent, Ids
+from vfnb.interception import ServerPool
+from vfnb.lab.rows import Row
+from vfnb.runs.budget import Budget
+from vfnb.runs.journal import StoreJournal
+from vfnb.runs.plan import Unit
+from vfnb.store import RunStore
+from vfnb.utils.ids import new_id
+
+__all__ = ["Live"]
+
+CLEAN_UP_S = 12.0  # longest wait for cancelled rollouts; each has 10 s of its own
+
+
+class Live:
+    """The executor. It is made and runs on the engine loop; counts and rows may be read from any thread."""
+
+    def __init__(
+        self,
+        agent: Agent,
+        store: RunStore,
+        units: Sequence[Unit],
+        *,
+        reused: Sequence[Row],
+        version: int,
+        budget: Budget,
+        concurrency: int,
+    ) -> None:
+        self.agent = agent
+        self.store = store
+        self.total = len(units) + len(reused)
+        self.reused = tuple(reused)
+        self.started = time.time()
+        self.ended: float | None = None
+        self.reason = ""
+        """Why it stopped early; `""` if it did not."""
+        self.pool = ServerPool()
+        self.journal = StoreJournal(store, version, budget, self.stop)
+        self._queue = deque(units)
+        self._concurrency = concurrency
+        self._main: asyncio.Task[None] | None = None
+        self.done: Future[None] = Future()
+
+    @property
+    def rows(self) -> list[Row]:
+        """The ended rollouts so far, reused ones first."""
+        return [*self.reused, *list(self.journal.rows.values())]
+
+    @property
+    def running(self) -> int:
+        """Rollouts under way."""
+        return len(self.journal.running)
+
+    def start(self) -> None:
+        """Begin. Engine loop only."""
+        reason = self.journal.budget.reached()
+        if reason is not None:
+            self.reason = reason
+            self._queue.clear()
+        self._main = asyncio.get_running_loop().create_task(self._run())
+
+    def stop(self, reason: str) -> None:
+        """Cancel what runs and start nothing more. Engine loop only; harmless when repeated."""
+        if self._main is None or self._main.done() or self.reason:
+            return
+        self.reason = reason
+        self._queue.clear()
+        self._main.cancel()
+
+    def cancel(self, reason: str) -> None:
+        """`stop` from any thread; returns at once."""
+        loops.engine().call(self.stop, reason)
+
+    async def _run(self) -> None:
+        error: BaseException | None = None
+        try:
+            await self._work()
+        except asyncio.CancelledError:
+            self.reason = self.reason or "cancelled"
+        except Exception as failure:
+            error = failure
+            self.reason = f"{type(failure).__name__}: {failure}"
+        try:
+            await self._close(finished=error is None and not self.reason)
+        except Exception as failure:
+            error = error or failure
+        self.ended = time.time()
+        if error is not None:
+            self.done.set_exception(error)
+        else:
+            self.done.set_result(None)
+
+    async def _work(self) -> None:
+        loop = asyncio.get_running_loop()
+        workers = [loop.create_task(self._worker()) for _ in range(min(self._concurrency, len(self._queue)))]
+        if not workers:
+            return
+        try:
+            await asyncio.gather(*workers)
+        except BaseException:
+            self._queue.clear()
+            for worker in workers:
+                worker.cancel()
+            await asyncio.wait(workers, timeout=CLEAN_UP_S)
+            raise
+
+    async def _worker(self) -> None:
+        while self._queue:
+            await self._unit(self._queue.popleft())
+
+    async def _unit(self, unit: Unit) -> None:
+        episode = new_id()
+
+        def ids(attempt: int) -> Ids:
+            return Ids(
+                trace=new_id(),
+                episode=episode,
+                group=unit.group,
+                rollout=unit.rollout,
+                attempt=attempt,
+                rollout_hash=unit.rollout_hash,
+                score_hash=unit.score_hash,
+            )
+
+        # The trace itself is on disk by then: a run of many rollouts keeps only their rows.
+        await self.agent.attempts(unit.task, ids, journal=self.journal, pool=self.pool, logs=self.store.logs)
+
+    async def _close(self, *, finished: bool) -> None:
+        await self.pool.close()
+        await self.agent.client.close()
+        await self.store.set_meta(
+            state="finished" if finished else "stopped", reason=self.reason, ended=time.time()
+        )
+        await asyncio.to_thread(self.store.close)

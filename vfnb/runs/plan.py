@@ -1,0 +1,75 @@
+"""What a run has to do: every task, every sample, each with the hashes that decide about reuse."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from vfnb.store import TaskRow
+from vfnb.tasks import rollout_code, scoring_code
+from vfnb.utils.ids import canonical_json, digest, new_id
+
+if TYPE_CHECKING:
+    from vfnb.agents import Agent
+    from vfnb.tasks import Task
+    from vfnb.trace import TaskInfo
+
+__all__ = ["Unit", "plan", "task_row"]
+
+
+@dataclass(slots=True, frozen=True, kw_only=True)
+class Unit:
+    """One rollout to do, or to find done."""
+
+    task: Task[Any, Any, Any]
+    rollout: int
+    """Sample index within the task."""
+    group: str
+    """Joins the samples of one task under one setting."""
+    rollout_hash: str
+    """Equal: an old rollout is the same experiment. Random when some code has no source: never equal."""
+    score_hash: str
+    """Equal: its scores are the same too."""
+
+
+def plan(tasks: Sequence[Task[Any, Any, Any]], agent: Agent, rollouts: int) -> list[Unit]:
+    """The units of a run, task by task."""
+    setting = agent.identity()
+    setting_known = _known(setting)
+    codes: dict[type, tuple[str | None, str | None]] = {}
+    units = []
+    for task in tasks:
+        kind = type(task)
+        if kind not in codes:
+            codes[kind] = rollout_code(kind), scoring_code(kind)
+        code, scoring = codes[kind]
+        config = canonical_json(task.config.model_dump(mode="json"))
+        content = task.data.content_hash()
+        if code is None or not setting_known:
+            rollout_hash = new_id()
+        else:
+            # A task's settings matter to the rollout only if some of its code runs before or during it.
+            rollout_hash = digest(content, canonical_json(setting), code, config if code else b"")
+        score_hash = new_id() if scoring is None else digest(scoring, config)
+        group = digest(rollout_hash, task.key, size=8)
+        units += [
+            Unit(task=task, rollout=i, group=group, rollout_hash=rollout_hash, score_hash=score_hash)
+            for i in range(rollouts)
+        ]
+    return units
+
+
+def _known(setting: dict[str, Any]) -> bool:
+    """Whether every piece of code in the setting has a source."""
+    return all(
+        _known(value) if isinstance(value, dict) else not (name == "code" and value is None)
+        for name, value in setting.items()
+    )
+
+
+def task_row(task: TaskInfo) -> TaskRow:
+    """A task as the store keeps it, by the digest of its content."""
+    data = canonical_json(task.data)
+    key = bytes.fromhex(digest(data, task.key))
+    return TaskRow(digest=key, idx=task.idx, key=task.key, name=task.name, data=data)

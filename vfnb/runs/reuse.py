@@ -1,0 +1,142 @@
+"""Take over what an earlier sitting has paid for; score it anew where only the scoring changed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from vfnb.lab.rows import Row
+from vfnb.runs.plan import Unit
+from vfnb.runs.rows import stored_rows
+from vfnb.store import RunReader, RunStore, ScoreRow, ScoreVersion, TraceHead
+from vfnb.tasks import needs_runtime, rescore
+from vfnb.trace import ErrorInfo, Trace, error_info
+
+__all__ = ["Reuse", "take_over"]
+
+
+_Match = tuple[Unit, TraceHead]
+
+
+@dataclass(slots=True)
+class Reuse:
+    """The outcome of the search."""
+
+    todo: list[Unit] = field(default_factory=list)
+    rows: list[Row] = field(default_factory=list)
+    version: int = 0
+    """Score version of this sitting."""
+    rescored: int = 0
+    tokens: int = 0
+    """Spent on these units by earlier sittings, whatever became of the rollouts."""
+    cost: float = 0.0
+    notes: list[str] = field(default_factory=list)
+
+
+async def take_over(store: RunStore, units: Sequence[Unit]) -> Reuse:
+    """Match the plan with the store. Nothing is written before the whole search has ended, but for the end of
+    rollouts whose process died. Engine loop only."""
+    found = Reuse()
+    with store.reader() as reader:
+        await _bury(store, reader)
+        wanted = {(unit.rollout_hash, unit.rollout) for unit in units}
+        heads = [head for head in reader.heads() if (head.rollout_hash, head.rollout) in wanted]
+        found.tokens = sum((h.prompt_tokens or 0) + (h.completion_tokens or 0) for h in heads)
+        found.cost = sum(head.cost or 0.0 for head in heads)
+        done = {(h.rollout_hash, h.rollout): h for h in heads if _usable(h)}
+        kept: list[_Match] = []
+        for unit in units:
+            head = done.get((unit.rollout_hash, unit.rollout))
+            if head is None:
+                found.todo.append(unit)
+            else:
+                kept.append((unit, head))
+        replaced = [h.id for h in heads if not _usable(h) and h.superseded != 1]
+        kept = await _scores(store, reader, kept, found)
+        for trace_id in replaced:
+            store.supersede(trace_id)
+        await store.select(wanted)
+        rows = {row.trace: row for row in stored_rows(reader)}
+        found.rows = [replace(rows[head.id], reused=True) for _, head in kept]
+    return found
+
+
+def _usable(head: TraceHead) -> bool:
+    """Whether the model's part of a rollout is complete: it ended in order, or only its scoring failed."""
+    if head.superseded == 1:
+        return False
+    return head.state in ("completed", "stopped", "dropped") or (
+        head.state == "error" and head.error_boundary == "scoring"
+    )
+
+
+async def _bury(store: RunStore, reader: RunReader) -> None:
+    """Give the rollouts of a process that died their end state; what they recorded is kept."""
+    for head in reader.unfinished():
+        trace = reader.load_trace(head.id)
+        trace.end_state = "cancelled"
+        trace.errors.append(
+            ErrorInfo(
+                type="Interrupted", boundary="run", message="the process that ran it ended before it did"
+            )
+        )
+        store.adopt(head.id)
+        await store.finish_trace(trace)
+
+
+async def _scores(store: RunStore, reader: RunReader, kept: Sequence[_Match], found: Reuse) -> list[_Match]:
+    """Bring every rollout taken over to one score version; those that cannot be are put on the list to do."""
+    scored = {unit.trace: unit.scored for unit in reader.finished()}
+    newest = reader.newest()
+    found.version = newest
+    if all(scored.get(head.id, {}).get(unit.score_hash) == newest for unit, head in kept):
+        return list(kept)
+    rows: list[ScoreRow] = []
+    matched: list[_Match] = []
+    for unit, head in kept:
+        older = scored.get(head.id, {}).get(unit.score_hash)
+        if older is None and needs_runtime(type(unit.task)):
+            found.todo.append(unit)
+            found.notes.append("scoring changed and needs the runtime: these rollouts run anew")
+            store.supersede(head.id)
+            continue
+        trace = reader.load_trace(head.id, version=older)
+        error: ErrorInfo | None = None
+        if older is None:
+            error = await _score(unit, trace, reader)
+            found.rescored += 1
+        rows.append(_score_row(trace, unit.score_hash, error))
+        matched.append((unit, head))
+        await asyncio.sleep(0)
+    found.notes = sorted(set(found.notes))
+    found.version = await store.add_scores(ScoreVersion(kind="rescore", label="scoring changed"), rows)
+    return matched
+
+
+async def _score(unit: Unit, trace: Trace, reader: RunReader) -> ErrorInfo | None:
+    """Score a stored trace with the hooks of today; an error leaves it unscored and is returned."""
+    trace.rewards.clear()
+    trace.metrics.clear()
+    trace.errors = [error for error in trace.errors if error.boundary != "scoring"]
+    trace.end_state = "stopped" if trace.stop_condition else "completed"
+    trace.state = unit.task.make_state(reader.state(trace.id))
+    try:
+        await rescore(unit.task, trace)
+    except Exception as failure:
+        error = error_info(failure, stage="scoring")
+        trace.errors.append(error)
+        trace.end_state = "error"
+        return error
+    return None
+
+
+def _score_row(trace: Trace, score_hash: str, error: ErrorInfo | None) -> ScoreRow:
+    return ScoreRow(
+        trace=trace.id,
+        reward=trace.reward,
+        rewards={name: (reward.value, reward.weight) for name, reward in trace.rewards.items()},
+        metrics=dict(trace.metrics),
+        score_hash=score_hash,
+        error=error.message if error else None,
+    )

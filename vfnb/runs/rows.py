@@ -1,0 +1,41 @@
+"""The rollouts of a stored run as plain records."""
+
+from __future__ import annotations
+
+from vfnb.lab.rows import Row
+from vfnb.store import RunReader
+
+__all__ = ["stored_rows"]
+
+
+def stored_rows(reader: RunReader) -> list[Row]:
+    """One record per stored rollout, without reading a message."""
+    scores = {row.trace: row for row in reader.scores()}
+    rows = []
+    for head in reader.heads("superseded = 0"):
+        score = scores.get(head.id)
+        failed = head.state == "error"
+        rows.append(
+            Row(
+                task=head.task_key,
+                name=head.task_name or "",
+                trace=head.id,
+                rollout=head.rollout,
+                reward=head.reward if not failed else None,
+                ok=head.ok,
+                end_state=None if head.state == "running" else head.state,
+                stop=head.stop,
+                error=head.error if failed else None,
+                boundary=head.error_boundary or "",
+                message=head.error_message or "",
+                rewards={name: value for name, (value, _) in score.rewards.items()} if score else {},
+                weights={name: weight for name, (_, weight) in score.rewards.items()} if score else {},
+                metrics=score.metrics if score else {},
+                turns=head.turns or 0,
+                tokens_in=head.prompt_tokens or 0,
+                tokens_out=head.completion_tokens or 0,
+                cost=head.cost,
+                time_s=head.ended - head.started if head.ended and head.started else None,
+            )
+        )
+    return rows

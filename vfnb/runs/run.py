@@ -1,0 +1,263 @@
+"""A run as an object: live while it executes, the same from disk afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import weakref
+from collections.abc import Generator, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, overload
+
+from vfnb import loops
+from vfnb.errors import StoreError
+from vfnb.runs.config import RunConfig, read_config
+from vfnb.runs.live import Live
+from vfnb.runs.rows import stored_rows
+from vfnb.runs.snapshot import snapshot
+from vfnb.store import CONFIG_NAME, RunReader
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from vfnb.lab.rows import Row
+    from vfnb.lab.sample import Samples
+    from vfnb.lab.stats import Summary
+    from vfnb.lab.views import RunView
+    from vfnb.trace import Trace
+
+__all__ = ["Run", "TraceList", "load"]
+
+EXIT_S = 10.0  # longest wait for running rollouts when the interpreter leaves
+
+
+class TraceList(Sequence["Trace"]):
+    """The traces of a run, read from disk one by one when looked at. Order: task, then sample."""
+
+    def __init__(self, reader: RunReader) -> None:
+        self._reader = reader
+        heads = reader.heads("superseded = 0")
+        self._ids = [h.id for h in sorted(heads, key=lambda h: (h.task_idx, h.task_key, h.rollout, h.num))]
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    @overload
+    def __getitem__(self, index: int) -> Trace: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Trace]: ...
+    def __getitem__(self, index: int | slice) -> Trace | list[Trace]:
+        if isinstance(index, slice):
+            return self._reader.load_traces(self._ids[index])
+        return self._reader.load_trace(self._ids[index])
+
+    def __iter__(self) -> Iterator[Trace]:
+        for trace_id in self._ids:
+            yield self._reader.load_trace(trace_id)
+
+    def __call__(self, trace_id: str) -> Trace:
+        """The trace with this id, or the only one whose id starts so."""
+        found = [known for known in self._ids if known.startswith(trace_id)]
+        if len(found) != 1:
+            what = "no trace" if not found else f"{len(found)} traces"
+            raise StoreError(f"{what} of {self._reader.dir} with an id like {trace_id!r}")
+        return self._reader.load_trace(found[0])
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} traces of {self._reader.dir}>"
+
+
+class Run:
+    """The rollouts of one evaluation.
+
+    Before the end, everything below is a snapshot of what is stored by then (`complete` is False).
+    """
+
+    def __init__(
+        self,
+        dir: Path,
+        *,
+        config: RunConfig | None = None,
+        live: Live | None = None,
+        notes: Sequence[str] = (),
+    ) -> None:
+        self.dir = dir
+        self.config: dict[str, Any] = (
+            config.model_dump(mode="json") if config is not None else read_config(dir / CONFIG_NAME)
+        )
+        self.notes = tuple(notes)
+        self._live = live
+        self._reader = RunReader(dir)
+        if live is not None:
+            _live_runs.add(self)
+
+    @property
+    def name(self) -> str:
+        """The folder's name."""
+        return self.dir.name
+
+    @property
+    def complete(self) -> bool:
+        """Whether every planned rollout has ended."""
+        return self._view().complete
+
+    @property
+    def traces(self) -> TraceList:
+        """The traces, unfinished ones too; each is read when it is looked at."""
+        return TraceList(self._reader)
+
+    @property
+    def rewards(self) -> pd.DataFrame:
+        """A row per rollout: a column per reward and metric, and `reward, task, rollout, ok, stop, error`."""
+        from vfnb.lab.frames import rewards
+
+        return self._marked(rewards(self._reader))
+
+    @property
+    def tasks(self) -> pd.DataFrame:
+        """A row per task: scored rollouts, errors, mean reward, its error and variance, pass rate."""
+        from vfnb.lab.tables import task_table
+
+        return self._marked(task_table(self._rows()))
+
+    @property
+    def summary(self) -> Summary:
+        """Mean reward with standard error and interval, pass@k, and errors apart."""
+        from vfnb.lab.stats import summarise
+
+        return summarise(self._rows(), planned=self._planned())
+
+    def frame(
+        self, level: str = "traces", *, columns: Sequence[str] | None = None, where: str | None = None
+    ) -> pd.DataFrame:
+        """One level of the run as a table.
+
+        Args:
+            level: `runs`, `episodes`, `traces`, `branches`, `messages`, `calls`, `tokens` or `errors`.
+            columns: only these; `vf.schema(level)` lists them.
+            where: SQL over those columns, such as `"reward < 0.5 AND turns > 3"`.
+
+        Raises:
+            ConfigError: an unknown level or column, or a condition that is not one.
+        """
+        from vfnb.lab.frames import frame
+
+        return self._marked(frame(self._reader, level, columns=columns, where=where))
+
+    def sample(self, n: int = 3, *, seed: int = 0) -> Samples:
+        """Some rollouts to read: prompt, completion, rewards."""
+        from vfnb.lab.sample import sample
+
+        return sample(self.traces, n, seed=seed)
+
+    def wait(self, timeout: float | None = None, *, quiet: bool = False) -> Run:
+        """Block until the run has ended, with a progress view unless `quiet`. An interrupt cancels the run.
+
+        Raises:
+            TimeoutError: it did not end within `timeout` seconds; it goes on.
+            StoreError: the run could not be stored.
+        """
+        if self._live is None:
+            return self
+        with self._progress(quiet=quiet):
+            try:
+                self._live.done.result(timeout)
+            except concurrent.futures.TimeoutError:
+                raise TimeoutError(f"run {self.name} has not ended after {timeout:g} s; it goes on") from None
+            except KeyboardInterrupt:
+                self._live.cancel("interrupted")
+                raise
+        return self
+
+    def __await__(self) -> Generator[Any, None, Run]:
+        return self._wait().__await__()
+
+    async def _wait(self) -> Run:
+        if self._live is None:
+            return self
+        with self._progress():
+            try:
+                await asyncio.shield(asyncio.wrap_future(self._live.done))
+            except asyncio.CancelledError:
+                self._live.cancel("interrupted")
+                raise
+        return self
+
+    def cancel(self, *, wait: bool = True) -> Run:
+        """Stop the run: rollouts under way become `cancelled`, finished ones stay."""
+        if self._live is not None:
+            self._live.cancel("cancelled")
+            if wait:
+                self._live.done.result()
+        return self
+
+    def close(self) -> None:
+        """Close the run's file; only for code that opens very many runs."""
+        self._reader.close()
+
+    # What displays see
+
+    def _planned(self) -> int:
+        return self._live.total if self._live is not None else int(self._reader.meta().get("planned", 0))
+
+    def _rows(self) -> list[Row]:
+        if self._live is not None:
+            return self._live.rows
+        return stored_rows(self._reader)
+
+    def _view(self) -> RunView:
+        return snapshot(self.name, self.dir, self.config, self._live, self._reader, self.notes)
+
+    def _marked(self, frame: pd.DataFrame) -> pd.DataFrame:
+        frame.attrs["complete"] = self.complete
+        return frame
+
+    def _progress(self, *, quiet: bool = False) -> Any:
+        from vfnb.lab.progress import Progress
+
+        return Progress(self._view, quiet=quiet)
+
+    def __repr__(self) -> str:
+        from vfnb.lab.run_twin import run_repr
+
+        return run_repr(self._view())
+
+    def __str__(self) -> str:
+        from vfnb.lab.run_twin import run_text
+
+        return run_text(self._view())
+
+    def _ipython_display_(self) -> None:
+        from IPython.display import display
+
+        from vfnb.lab.run_twin import run_bundle
+
+        live = self._live
+        if live is None or live.done.done():
+            display(run_bundle(self._view()), raw=True)
+            return
+        progress = self._progress().start()
+        live.done.add_done_callback(lambda _: progress.stop(0))
+
+
+def load(path: str | Path) -> Run:
+    """Open a run's folder, finished or not, also one that another process is writing.
+
+    Raises:
+        StoreError: no run is there, or it cannot be read.
+    """
+    return Run(Path(path))
+
+
+_live_runs: weakref.WeakSet[Run] = weakref.WeakSet()
+
+
+def _leave() -> None:
+    """Cancel and store what still runs when the interpreter leaves."""
+    live = [run._live for run in list(_live_runs) if run._live is not None and not run._live.done.done()]
+    for one in live:
+        one.cancel("the interpreter left")
+    concurrent.futures.wait([one.done for one in live], timeout=EXIT_S)
+
+
+loops.at_exit(_leave)
