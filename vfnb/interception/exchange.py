@@ -123,9 +123,12 @@ class Exchange:
 
     async def end(self, last: bytes) -> None:
         """The held end of a stream, or all of it."""
-        await self.write(last)
+        if self._ping is not None:
+            await self._ping
+        self.pieces.append(last)
+        self.size += len(last)
         for sink in self.sinks:
-            await sink.end()
+            await sink.end(last)
         self._settle()
 
     async def reply(self, whole: Whole) -> None:
@@ -144,8 +147,7 @@ class Exchange:
             await self._ping
         for sink in self.sinks:
             if sink.opened:
-                await sink.write(event)
-                await sink.end()
+                await sink.end(event)
             else:
                 await sink.reply(*whole)
         self._settle()

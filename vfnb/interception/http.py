@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 import zlib
 from collections.abc import Mapping
+from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-from aiohttp import web
+from aiohttp import HttpVersion11, web
 
 from vfnb.interception.router import BodyError
 
 if TYPE_CHECKING:
+    from aiohttp.abc import AbstractStreamWriter
     from aiohttp.web_request import BaseRequest
 
-__all__ = ["SSE_HEADERS", "HttpSink", "credential", "read_body"]
+__all__ = ["SSE_HEADERS", "HttpSink", "Sent", "credential", "read_body"]
 
 SSE_HEADERS = {
     "Content-Type": "text/event-stream; charset=utf-8",
@@ -37,6 +40,8 @@ async def read_body(request: BaseRequest, limit: int) -> bytes:
     Raises:
         BodyError: 413 if it is longer, 415 for an unknown encoding, 400 if it cannot be decompressed.
     """
+    if request.headers.get("Expect", "").lower() == "100-continue" and request.transport is not None:
+        request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
     content = request.content
     first = await content.readany()
     if content.at_eof():
@@ -84,14 +89,23 @@ def _decompress(body: bytes, encoding: str, limit: int) -> bytes:
 
 
 class HttpSink:
-    """Writes an answer to the connection that the request came on."""
+    """Writes an answer to the connection that the request came on.
 
-    __slots__ = ("_dead", "_request", "response")
+    The head and the chunk framing are written here, in one piece with the data: aiohttp's own response
+    objects cost more than all the rest of a small call.
+    """
+
+    __slots__ = ("_chunked", "_dead", "_request", "finished", "opened", "started")
 
     def __init__(self, request: BaseRequest) -> None:
         self._request = request
         self._dead = False
-        self.response: web.StreamResponse | None = None
+        self._chunked = request.version >= HttpVersion11
+        self.opened = False
+        """Whether a stream has begun."""
+        self.started = False
+        """Whether any answer has begun."""
+        self.finished = False
 
     def alive(self) -> bool:
         """Whether the connection is open."""
@@ -100,47 +114,90 @@ class HttpSink:
         transport = self._request.transport
         return transport is not None and not transport.is_closing()
 
-    @property
-    def opened(self) -> bool:
-        """Whether the answer has begun."""
-        return self.response is not None
+    async def _send(self, data: bytes) -> None:
+        transport = self._request.transport
+        if self._dead or transport is None or transport.is_closing():
+            self._dead = True
+            return
+        transport.write(data)
+        if transport.get_write_buffer_size():
+            try:
+                await self._request.writer.drain()
+            except ConnectionError:
+                self._dead = True
 
     async def reply(self, status: int, headers: dict[str, str], body: bytes) -> None:
-        """Send a whole answer; its last byte is handed to the socket before this returns."""
-        response = web.Response(status=status, headers=headers, body=body)
-        self.response = response
-        if not self.alive():
-            return
-        try:
-            await response.prepare(self._request)
-            await response.write_eof()
-        except (ConnectionError, RuntimeError):
-            self._dead = True
+        """Send a whole answer."""
+        self.started = self.finished = True
+        head = self._head(status, headers) + b"Content-Length: %d\r\n\r\n" % len(body)
+        await self._send(head if self._request.method == "HEAD" else head + body)
 
     async def write(self, data: bytes) -> None:
         """Send bytes of a stream at once."""
-        if not self.alive():
-            return
-        try:
-            if self.response is None:
-                self.response = web.StreamResponse(headers=SSE_HEADERS)
-                await self.response.prepare(self._request)
-            await self.response.write(data)
-        except (ConnectionError, RuntimeError):
-            self._dead = True
+        await self._send(self._begin() + self._chunk(data))
 
-    async def end(self) -> None:
-        """Close the chunked body."""
-        if self.response is None or not self.alive():
-            return
-        try:
-            await self.response.write_eof()
-        except (ConnectionError, RuntimeError):
-            self._dead = True
+    async def end(self, data: bytes = b"") -> None:
+        """Send the last bytes and close the stream."""
+        self.finished = True
+        last = self._chunk(data) if data else b""
+        await self._send(self._begin() + last + (b"0\r\n\r\n" if self._chunked else b""))
 
     def abort(self) -> None:
         """Break the connection."""
         transport = self._request.transport
-        self._dead = True
+        self._dead = self.started = True
         if transport is not None:
             transport.close()
+
+    @property
+    def keep_alive(self) -> bool:
+        """Whether the connection may carry another request."""
+        return self.finished and not self._dead and self._request.keep_alive
+
+    def _begin(self) -> bytes:
+        if self.opened:
+            return b""
+        self.opened = self.started = True
+        return self._head(200, SSE_HEADERS) + (
+            b"Transfer-Encoding: chunked\r\n\r\n" if self._chunked else b"\r\n"
+        )
+
+    def _chunk(self, data: bytes) -> bytes:
+        return b"%x\r\n%b\r\n" % (len(data), data) if self._chunked else data
+
+    def _head(self, status: int, headers: dict[str, str]) -> bytes:
+        closing = not (self._chunked and self._request.keep_alive)
+        return _head(status, tuple(headers.items()), closing)
+
+
+@functools.lru_cache(256)
+def _head(status: int, headers: tuple[tuple[str, str], ...], closing: bool) -> bytes:
+    """Status line and headers, without the length and the blank line."""
+    try:
+        phrase = HTTPStatus(status).phrase
+    except ValueError:
+        phrase = ""
+    lines = [f"HTTP/1.1 {status} {phrase}", *(f"{name}: {value}" for name, value in headers)]
+    if closing:
+        lines.append("Connection: close")
+    return ("\r\n".join(lines) + "\r\n").encode("latin-1")
+
+
+class Sent(web.StreamResponse):
+    """Tells aiohttp that the answer is out already."""
+
+    def __init__(self, sink: HttpSink) -> None:
+        super().__init__()
+        self._sink = sink
+
+    @property
+    def keep_alive(self) -> bool | None:
+        """Whether the connection may carry another request."""
+        return self._sink.keep_alive
+
+    async def prepare(self, request: BaseRequest) -> AbstractStreamWriter | None:
+        """Nothing is left to send."""
+        return None
+
+    async def write_eof(self, data: bytes = b"") -> None:
+        """Nothing is left to send."""

@@ -103,8 +103,10 @@ class _Channel:
         else:
             self._put(data)
 
-    async def end(self) -> None:
-        """The stream is complete."""
+    async def end(self, data: bytes = b"") -> None:
+        """The last bytes; the stream is complete."""
+        if data:
+            await self.write(data)
         self._put(None)
 
     def abort(self) -> None:

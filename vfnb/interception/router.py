@@ -68,7 +68,7 @@ async def _elsewhere(
 ) -> None:
     name = "messages" if "anthropic-version" in headers else "chat"
     dialect = next((known for known in dialects() if known.name == name), get("chat"))
-    models = _MODELS.match(path) if method == "GET" else None
+    models = _MODELS.match(path.partition("?")[0]) if method == "GET" else None
     if models is None:
         await refuse(sink, dialect, 404, f"unknown route: {method} {path}")
     elif session is None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from aiohttp import web
 
-from vfnb.interception.http import HttpSink, credential, read_body
+from vfnb.interception.http import HttpSink, Sent, credential, read_body
 from vfnb.interception.router import route
 
 if TYPE_CHECKING:
@@ -79,9 +79,13 @@ class Server:
         headers = request.headers
         session = self._sessions.get(credential(headers))
         await route(
-            session, request.method, request.path, headers, lambda: read_body(request, self._body_limit), sink
+            session,
+            request.method,
+            request.raw_path,
+            headers,
+            lambda: read_body(request, self._body_limit),
+            sink,
         )
-        if sink.response is None:  # cut before the first byte
+        if not sink.started:  # nobody answered: better a broken connection than one that hangs
             sink.abort()
-            return web.Response(status=502)
-        return sink.response
+        return Sent(sink)

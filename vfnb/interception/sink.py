@@ -30,8 +30,8 @@ class Sink(Protocol):
         """The next bytes of an event stream; the first commit status 200 and the headers."""
         ...
 
-    async def end(self) -> None:
-        """The stream is complete."""
+    async def end(self, data: bytes = b"") -> None:
+        """The last bytes; the stream is complete."""
         ...
 
     def abort(self) -> None:
@@ -78,8 +78,10 @@ class Collected:
         self.status = 200
         self._pieces.append(data)
 
-    async def end(self) -> None:
-        """Mark the stream complete."""
+    async def end(self, data: bytes = b"") -> None:
+        """Keep the last bytes and mark the stream complete."""
+        if data:
+            await self.write(data)
         self.complete = True
 
     def abort(self) -> None:
