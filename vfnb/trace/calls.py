@@ -130,6 +130,12 @@ def _decode_hook(kind: type, value: Any) -> Any:
     raise TypeError(f"a call record cannot hold a {kind.__name__}")
 
 
+def _schema_hook(kind: type) -> dict[str, Any]:
+    if issubclass(kind, BaseModel):
+        return kind.model_json_schema()
+    raise TypeError(f"a call record cannot hold a {kind.__name__}")
+
+
 _encoder = msgspec.json.Encoder(enc_hook=_encode_hook)
 
 
@@ -173,7 +179,7 @@ def call_from(plain: Any) -> ModelCall:
 def call_schema() -> dict[str, Any]:
     """JSON schema of a call."""
     _, found = msgspec.json.schema_components(
-        [ModelCall], schema_hook=lambda kind: kind.model_json_schema(), ref_template="#/$defs/{name}"
+        [ModelCall], schema_hook=_schema_hook, ref_template="#/$defs/{name}"
     )
     schema: dict[str, Any] = found["ModelCall"]
     return schema

@@ -91,9 +91,9 @@ def load_graph(data: Mapping[str, Any]) -> MessageGraph:
 
 def graph_schema() -> dict[str, Any]:
     """JSON schema of what `dump_graph` makes, by property."""
-    array = {"type": "string", "contentEncoding": "base64"}
-    integer = {"type": "integer"}
-    expert = {"node": integer, "start": integer, "dtype": {"type": "string"}, "data": array}
+    array: dict[str, Any] = {"type": "string", "contentEncoding": "base64"}
+    integer: dict[str, Any] = {"type": "integer"}
+    expert: dict[str, Any] = {"node": integer, "start": integer, "dtype": {"type": "string"}, "data": array}
     expert["shape"] = {"type": "array", "items": integer}
     names = ("node", "length", "lead", "ids", "logprobs", "forced", "content")
     return {

@@ -14,14 +14,15 @@ import msgspec
 
 from vfnb.errors import TraceError
 from vfnb.trace.calls import ModelCall, encode_call
-from vfnb.trace.identity import Identity, content, decode_content, identity, same
+from vfnb.trace.identity import Identity, address, content, decode_content, identity, same
 from vfnb.trace.records import Delta, NodeRecord, TokenRecord
+from vfnb.trace.texts import Texts
 from vfnb.types import Message, Messages, Tool
 
 if TYPE_CHECKING:
     from vfnb.trace.tokens import TokenColumns, TokenTurn
 
-__all__ = ["Counters", "MessageGraph", "Node"]
+__all__ = ["Counters", "MessageGraph", "Node", "distinct"]
 
 
 class Counters(msgspec.Struct):
@@ -68,9 +69,27 @@ class Node:
     """One message of the graph, in the place where it was said."""
 
     __slots__ = (
-        "_identity", "_message", "bare", "branch", "call", "children", "content_key", "covered", "depth", "end",
-        "index", "lead", "parent", "partial", "raw", "retokenized", "sampled", "start", "total",
-    )  # fmt: skip
+        "_identity",
+        "_key",
+        "_message",
+        "_raw",
+        "_texts",
+        "bare",
+        "branch",
+        "call",
+        "children",
+        "covered",
+        "depth",
+        "end",
+        "index",
+        "lead",
+        "parent",
+        "partial",
+        "retokenized",
+        "sampled",
+        "start",
+        "total",
+    )
 
     index: int
     parent: int
@@ -84,9 +103,6 @@ class Node:
     """Context that repeats the text of a cut stream."""
     branch: int
     """The branch that owns it: the index of that branch's first own node."""
-    content_key: bytes
-    raw: bytes
-    """The message as JSON."""
     children: list[int] | None
     bare: bool
     """On this path a reply was sent back without its reasoning."""
@@ -100,9 +116,8 @@ class Node:
     """Positions from the root for which routed experts are known."""
     retokenized: int
 
-    def __init__(self, index: int, parent: int, call: int, content_key: bytes, raw: bytes) -> None:
+    def __init__(self, index: int, parent: int, call: int) -> None:
         self.index, self.parent, self.call = index, parent, call
-        self.content_key, self.raw = content_key, raw
         self.sampled = self.partial = self.bare = False
         self.depth = self.branch = 0
         self.children = None
@@ -110,6 +125,21 @@ class Node:
         self.lead = self.total = self.covered = 0
         self._identity: Identity | None = None
         self._message: Message | None = None
+        self._key: bytes | None = None
+        self._raw: bytes | int = b""  # the text, or its place in `_texts`
+        self._texts: Texts | None = None
+
+    @property
+    def raw(self) -> bytes:
+        """The message as JSON."""
+        return self._raw if isinstance(self._raw, bytes) else self._texts[self._raw]  # type: ignore[index]
+
+    @property
+    def content_key(self) -> bytes:
+        """The message's content address, 16 bytes."""
+        if self._key is None:
+            self._key = address(self.raw)
+        return self._key
 
     @property
     def message(self) -> Message:
@@ -157,7 +187,7 @@ class MessageGraph:
         """Results that readers computed from a version of the graph."""
         self._new_tools: list[str] = []
         self._cuts: dict[int, list[str]] = {}
-        self._known: set[bytes] = set()
+        self._known: set[bytes] | None = set()
 
     # Reading
 
@@ -360,10 +390,13 @@ class MessageGraph:
         self, parent: int, message: Message, ident: Identity, call: int, *, sampled: bool, delta: Delta
     ) -> int:
         key, raw = content(message)
+        if self._known is None:
+            self._known = {node.content_key for node in self.nodes}
         if key not in self._known:
             self._known.add(key)
             delta.contents.append((key, raw))
-        node = Node(len(self.nodes), parent, call, key, raw)
+        node = Node(len(self.nodes), parent, call)
+        node._key, node._raw = key, raw
         node.sampled = sampled
         node._identity = ident
         if not sampled and parent in self._cuts and message.role == "assistant":
@@ -409,8 +442,7 @@ class MessageGraph:
         Raises:
             TraceError: a record names a parent, content or node that is not there.
         """
-        graph = cls()
-        graph._index = None
+        graph = cls._loaded()
         for record in nodes:
             index = len(graph.nodes)
             if record.index != index or not -1 <= record.parent < index:
@@ -420,22 +452,30 @@ class MessageGraph:
             raw = contents.get(record.content)
             if raw is None:
                 raise TraceError(f"node {index} names content {record.content.hex()}, which is missing")
-            node = Node(index, record.parent, record.call, record.content, raw)
+            node = Node(index, record.parent, record.call)
+            node._key, node._raw = record.content, raw
             node.sampled, node.partial, node.retokenized = record.sampled, record.partial, record.retokenized
             graph._link(node)
-            graph._known.add(record.content)
-        latest: dict[int, ModelCall] = {}
-        for call in calls:
-            latest[call.index] = call
-        graph.calls = [latest[index] for index in sorted(latest)]
-        for call in graph.calls:
-            graph.counters.add(call)
-            if call.partial_text:
-                graph._cuts.setdefault(call.prompt_node, []).append(call.partial_text)
-        graph.tools = {key.hex(): raw for key, raw in (tools or {}).items()}
+        graph._restore_calls(calls, tools or {})
         graph._restore_tokens(tokens)
-        graph.version = len(graph.calls)
         return graph
+
+    @classmethod
+    def _loaded(cls) -> MessageGraph:
+        """An empty graph whose indexes are made when it grows."""
+        graph = cls()
+        graph._index = graph._known = None
+        return graph
+
+    def _restore_calls(self, calls: Iterable[ModelCall], tools: Mapping[bytes, bytes]) -> None:
+        latest = {call.index: call for call in calls}
+        self.calls = [latest[index] for index in sorted(latest)]
+        for call in self.calls:
+            self.counters.add(call)
+            if call.partial_text:
+                self._cuts.setdefault(call.prompt_node, []).append(call.partial_text)
+        self.tools = {key.hex(): raw for key, raw in tools.items()}
+        self.version = len(self.calls)
 
     def _restore_tokens(self, tokens: Iterable[TokenRecord]) -> None:
         columns = None
@@ -473,10 +513,20 @@ class MessageGraph:
         return self.columns
 
     def release(self) -> None:
-        """Free what can be made again: decoded messages, the match index, spare capacity. For finished traces."""
-        self._index = None
+        """Free what can be made again: decoded messages, indexes, spare capacity; compress the texts.
+
+        For a finished trace that stays in memory. It can still be read, and grow.
+        """
+        self._index = self._known = None
+        if any(node._texts is None for node in self.nodes):
+            texts, places = distinct(self.nodes)
+            closed = Texts.of(texts)
+            for node, place in zip(self.nodes, places, strict=True):
+                node._texts, node._raw = closed, place
         for node in self.nodes:
-            node._identity = node._message = None
+            node._identity = node._message = node._key = None
+            if node._texts is not None:
+                node._texts.close()
         if self.columns is not None:
             self.columns.trim()
 
@@ -490,3 +540,17 @@ class MessageGraph:
     def sampled(self) -> Iterator[Node]:
         """The nodes that the model produced, in order."""
         return (node for node in self.nodes if node.sampled)
+
+
+def distinct(nodes: Sequence[Node]) -> tuple[list[bytes], list[int]]:
+    """The different texts of some nodes, and for each node which one is its own."""
+    place: dict[bytes, int] = {}
+    texts: list[bytes] = []
+    places = []
+    for node in nodes:
+        where = place.get(node.content_key)
+        if where is None:
+            where = place[node.content_key] = len(texts)
+            texts.append(node.raw)
+        places.append(where)
+    return texts, places

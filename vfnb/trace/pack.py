@@ -7,16 +7,17 @@ planes (only sign and exponent compress). Logprobs are kept for sampled tokens o
 
 from __future__ import annotations
 
-from itertools import accumulate
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from vfnb.errors import TraceError
 from vfnb.trace.calls import call_from, plain_call
-from vfnb.trace.graph import MessageGraph
+from vfnb.trace.graph import MessageGraph, Node, distinct
 from vfnb.trace.identity import address
-from vfnb.trace.records import SCHEMA_VERSION, NodeRecord, TokenRecord
+from vfnb.trace.records import SCHEMA_VERSION, TokenRecord
+from vfnb.trace.texts import Texts
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,12 +26,15 @@ if TYPE_CHECKING:
 __all__ = [
     "ExpertRecord",
     "Packed",
+    "Structure",
     "TokenTable",
     "pack",
     "restore_tokens",
+    "token_counts",
     "token_records",
     "token_table",
     "unpack",
+    "unpack_structure",
 ]
 
 _LEVEL = 3
@@ -53,7 +57,7 @@ class Packed(msgspec.Struct, frozen=True):
         return len(self.texts) + len(self.structure) + len(self.tokens)
 
 
-class _Structure(msgspec.Struct):
+class Structure(msgspec.Struct):
     """Columns of the nodes, in order; other keys of a newer writer are ignored."""
 
     lengths: list[int]
@@ -68,6 +72,9 @@ class _Structure(msgspec.Struct):
     retokenized: list[tuple[int, int]]
     calls: list[Any]
     tools: dict[str, bytes]
+    """Tool lists by digest; an empty one is kept elsewhere."""
+    elsewhere: dict[int, bytes] = {}
+    """Messages that are kept elsewhere (their length here is 0): their content address."""
 
 
 class ExpertRecord(msgspec.Struct):
@@ -192,23 +199,37 @@ def restore_tokens(graph: MessageGraph, table: TokenTable) -> None:
     graph._settle_tokens()
 
 
-def pack(graph: MessageGraph) -> Packed:
-    """The graph as blobs; `unpack` gives it back exactly."""
+def pack(graph: MessageGraph, elsewhere: Callable[[bytes, bytes], bool] | None = None) -> Packed:
+    """The graph as blobs; `unpack` gives it back exactly.
+
+    Args:
+        graph: it does not change any more.
+        elsewhere: given address and JSON of a message or tool list, whether the caller keeps it apart.
+    """
     from zstandard import ZstdCompressor
 
     squeeze = ZstdCompressor(level=_LEVEL).compress
     nodes = list(graph.nodes)
-    place: dict[bytes, int] = {}
-    texts: list[bytes] = []
-    content = []
-    for node in nodes:
-        where = place.get(node.content_key)
-        if where is None:
-            where = place[node.content_key] = len(texts)
-            texts.append(node.raw)
-        content.append(where)
-    structure = _Structure(
-        lengths=[len(text) for text in texts],
+    closed = nodes[0]._texts if nodes else None
+    apart: dict[int, bytes] = {}
+    tools = dict(graph.tools)
+    if (
+        elsewhere is None
+        and closed is not None
+        and not closed.apart
+        and all(node._texts is closed for node in nodes)
+    ):
+        texts, content = closed, [node._raw for node in nodes if isinstance(node._raw, int)]
+    else:
+        plain, content = distinct(nodes)
+        if elsewhere is not None:
+            apart = {place: key for place, raw in enumerate(plain) if elsewhere(key := address(raw), raw)}
+            tools = {
+                digest: b"" if elsewhere(bytes.fromhex(digest), raw) else raw for digest, raw in tools.items()
+            }
+        texts = Texts.of([b"" if place in apart else raw for place, raw in enumerate(plain)])
+    structure = Structure(
+        lengths=texts.lengths,
         content=content,
         parent=[node.index - node.parent if node.parent >= 0 else 0 for node in nodes],
         call=[node.call for node in nodes],
@@ -216,64 +237,85 @@ def pack(graph: MessageGraph) -> Packed:
         partial=[node.index for node in nodes if node.partial],
         retokenized=[(node.index, node.retokenized) for node in nodes if node.retokenized >= 0],
         calls=[plain_call(call) for call in list(graph.calls)],
-        tools=dict(graph.tools),
+        tools=tools,
+        elsewhere=apart,
     )
     table = token_table(graph)
     return Packed(
-        texts=squeeze(b"".join(texts)),
+        texts=texts.blob,
         structure=squeeze(msgspec.msgpack.encode(structure)),
         tokens=b"" if table is None else _pack_tokens(table, squeeze),
     )
 
 
-def unpack(packed: Packed, *, tokens: bool = True) -> MessageGraph:
-    """The graph of these blobs; without its tokens if `tokens=False`.
-
-    Raises:
-        TraceError: a blob is damaged.
-    """
+def _open(packed: Packed, fetch: Callable[[bytes], bytes] | None) -> tuple[Structure, Texts]:
+    """Columns and texts, with what was kept elsewhere put back."""
     from zstandard import ZstdDecompressor, ZstdError
 
-    expand = ZstdDecompressor().decompress
     try:
-        texts = expand(packed.texts)
-        structure = msgspec.msgpack.decode(expand(packed.structure), type=_Structure)
+        structure = msgspec.msgpack.decode(ZstdDecompressor().decompress(packed.structure), type=Structure)
     except (ZstdError, msgspec.DecodeError) as error:
-        raise TraceError(f"the blobs of a trace cannot be read: {error}") from error
-    ends = list(accumulate(structure.lengths))
-    if (ends[-1] if ends else 0) != len(texts):
-        raise TraceError(
-            f"a trace's messages have {len(texts)} bytes, their lengths say {ends[-1] if ends else 0}"
-        )
-    raws = [texts[end - length : end] for end, length in zip(ends, structure.lengths, strict=True)]
-    keys = [address(raw) for raw in raws]
-    sampled, partial, retokenized = (
-        set(structure.sampled),
-        set(structure.partial),
-        dict(structure.retokenized),
-    )
-    records = [
-        NodeRecord(
-            index,
-            index - back if back else -1,
-            keys[where],
-            call,
-            index in sampled,
-            index in partial,
-            retokenized.get(index, -1),
-        )
-        for index, (back, where, call) in enumerate(
-            zip(structure.parent, structure.content, structure.call, strict=True)
-        )
-    ]
-    graph = MessageGraph.restore(
-        records,
-        dict(zip(keys, raws, strict=True)),
-        [call_from(call) for call in structure.calls],
-        tools={bytes.fromhex(digest): raw for digest, raw in structure.tools.items()},
-    )
+        raise TraceError(f"the structure of a trace cannot be read: {error}") from error
+    texts = Texts(packed.texts, structure.lengths)
+    missing = [digest for digest, raw in structure.tools.items() if not raw]
+    if fetch is None and (structure.elsewhere or missing):
+        raise TraceError("messages of this trace are kept elsewhere; give `fetch` to find them")
+    if fetch is not None:
+        texts.apart = {place: fetch(key) for place, key in structure.elsewhere.items()}
+        structure.tools |= {digest: fetch(bytes.fromhex(digest)) for digest in missing}
+    return structure, texts
+
+
+def unpack_structure(
+    packed: Packed, fetch: Callable[[bytes], bytes] | None = None
+) -> tuple[Structure, list[bytes]]:
+    """The columns of the nodes and the distinct messages as JSON, without building a graph.
+
+    Args:
+        packed: the blobs; `tokens` is not looked at.
+        fetch: finds what was kept elsewhere by its address.
+
+    Raises:
+        TraceError: a blob is damaged, or something is elsewhere and there is no `fetch`.
+    """
+    structure, texts = _open(packed, fetch)
+    return structure, list(texts)
+
+
+def unpack(
+    packed: Packed, *, tokens: bool = True, fetch: Callable[[bytes], bytes] | None = None
+) -> MessageGraph:
+    """The graph of these blobs; its texts stay compressed until somebody reads them.
+
+    Args:
+        packed: the blobs.
+        tokens: False leaves the tokens out.
+        fetch: finds what was kept elsewhere by its address.
+
+    Raises:
+        TraceError: a blob is damaged, or something is elsewhere and there is no `fetch`.
+    """
+    from zstandard import ZstdDecompressor
+
+    structure, texts = _open(packed, fetch)
+    graph = MessageGraph._loaded()
+    columns = zip(structure.parent, structure.content, structure.call, strict=True)
+    for index, (back, place, call) in enumerate(columns):
+        if not 0 <= back <= index or not 0 <= place < len(texts):
+            raise TraceError(f"node {index} of a trace names a parent or a message that is not there")
+        node = Node(index, index - back if back else -1, call)
+        node._texts, node._raw = texts, place
+        graph._link(node)
+    for index in structure.sampled:
+        graph.nodes[index].sampled = True
+    for index in structure.partial:
+        graph.nodes[index].partial = True
+    for index, position in structure.retokenized:
+        graph.nodes[index].retokenized = position
+    tools = {bytes.fromhex(digest): raw for digest, raw in structure.tools.items()}
+    graph._restore_calls([call_from(call) for call in structure.calls], tools)
     if tokens and packed.tokens:
-        restore_tokens(graph, _unpack_tokens(packed.tokens, expand))
+        restore_tokens(graph, _unpack_tokens(packed.tokens, ZstdDecompressor().decompress))
     return graph
 
 
@@ -300,6 +342,26 @@ def _unpack_tokens(blob: bytes, expand: Any) -> TokenTable:
     table.ids = ids
     table.logprobs = np.frombuffer(planes, np.uint8).reshape(4, -1).T.tobytes()
     return table
+
+
+def token_counts(blob: bytes) -> dict[int, int]:
+    """Tokens by node, from `Packed.tokens` without unpacking ids and logprobs.
+
+    Raises:
+        TraceError: the blob is damaged.
+    """
+    import numpy as np
+    from zstandard import ZstdDecompressor, ZstdError
+
+    if not blob:
+        return {}
+    try:
+        small = msgspec.msgpack.decode(blob, type=tuple[msgspec.Raw, msgspec.Raw, bytes])[2]
+        table = msgspec.msgpack.decode(ZstdDecompressor().decompress(small), type=TokenTable)
+    except (ZstdError, msgspec.DecodeError) as error:
+        raise TraceError(f"the tokens of a trace cannot be read: {error}") from error
+    node, length = np.frombuffer(table.node, np.int32), np.frombuffer(table.length, np.int32)
+    return dict(zip(node.tolist(), length.tolist(), strict=True))
 
 
 def token_records(graph: MessageGraph) -> list[TokenRecord]:

@@ -108,6 +108,8 @@ class Trace(BaseModel):
     """Role in the episode."""
     rollout: int = 0
     """Sample index of the task, from 0."""
+    answer: str | None = None
+    """What the harness returned as its final answer, if it did; `last_reply` is this text then."""
     rewards: dict[str, Reward] = {}
     metrics: dict[str, float | None] = {}
     info: dict[str, Any] = {}
@@ -180,7 +182,9 @@ class Trace(BaseModel):
 
     @property
     def last_reply(self) -> str:
-        """Text of the last reply that the harness got; `""` if there is none."""
+        """The harness's final answer, else the text of the last reply that it got; `""` if there is none."""
+        if self.answer is not None:
+            return self.answer
         call = self._main_call()
         return (
             "" if call is None or call.reply_node is None else self._dag.nodes[call.reply_node].message.text
@@ -334,13 +338,12 @@ class Trace(BaseModel):
         plain: dict[str, Any] = handler(self)
         if isinstance(info.context, dict) and info.context.get("graph") is False:
             return plain
-        wanted = dump_graph(self._dag)
-        for key, value in wanted.items():
-            if (info.include is None or key in info.include) and (
-                info.exclude is None or key not in info.exclude
-            ):
-                plain[key] = value
-        return plain
+        include, exclude = info.include, info.exclude
+        return plain | {
+            key: value
+            for key, value in dump_graph(self._dag).items()
+            if (include is None or key in include) and (exclude is None or key not in exclude)
+        }
 
     @model_validator(mode="wrap")
     @classmethod
