@@ -147,6 +147,11 @@ def summary_blocks(summary: Summary) -> list[str]:
         ["left out", summary.left_out or "none"],
         *([["scoring skipped by a stop", f"{summary.skipped}, counted as 0"]] if summary.skipped else []),
         *[[f"pass@{p.k}", f"{number(p.value)} over {p.tasks} tasks"] for p in summary.pass_at_k],
+        *(
+            [["a rollout passes", f"at a reward of {number(summary.threshold)} or more"]]
+            if summary.scored
+            else []
+        ),
         ["variance within a task", number(summary.task_variance)],
         ["usage", usage_words(summary)],
         *(

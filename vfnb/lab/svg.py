@@ -22,7 +22,7 @@ MAX_MARKS = 300
 """Messages drawn as marks; in a longer trace only the ends and forks of branches."""
 _MAX_WIDTH = 1600
 _MAX_LANES = 40
-_STEP, _LANE, _PAD = 26, 26, 24
+_STEP, _LANE, _PAD = 26, 34, 24
 
 # Okabe and Ito's colours, told apart with any colour vision; the shape says the same.
 COLORS = {
@@ -108,7 +108,7 @@ def trace_svg(
     for branch, cause in list(causes.items())[:_MAX_LANES]:
         if branch < len(nodes) and places.y[branch] < lanes:
             x, y = at(branch)
-            parts.append(f'<text x="{x + 9:g}" y="{y - 7:g}" fill="#333333">{esc(cause)}</text>')
+            parts.append(f'<text x="{x - 5:g}" y="{y - 10:g}" fill="#333333">{esc(cause)}</text>')
     for position, role in enumerate(COLORS):
         x = _PAD + position * 84
         parts.append(
