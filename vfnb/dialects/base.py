@@ -14,6 +14,7 @@ import msgspec
 
 from vfnb.dialects import registry
 from vfnb.dialects.faults import RequestError, json_error, looks_like_overflow
+from vfnb.dialects.lenient import loads
 from vfnb.dialects.reader import LastEventReader, StreamReader
 from vfnb.errors import ConfigError
 from vfnb.types import Messages, Response, Tool
@@ -87,7 +88,7 @@ class Dialect(ABC, Generic[ReqT, RespT]):
 
     def tools(self, fields: Raws) -> list[Tool]:
         """The tools that a request offers."""
-        body = {key: msgspec.json.decode(raw) for key, raw in fields.items()}
+        body = {key: load(raw) for key, raw in fields.items()}
         return self.parse_request(body)[1] or []  # type: ignore[arg-type]
 
     def read(self, split: Split) -> Messages:
@@ -118,8 +119,8 @@ class Dialect(ABC, Generic[ReqT, RespT]):
             ValueError: if it is not JSON or not a reply of this dialect.
         """
         try:
-            data = msgspec.json.decode(body)
-        except msgspec.DecodeError as error:
+            data = loads(body)
+        except ValueError as error:
             raise ValueError(f"the reply is not JSON: {error}") from error
         if not isinstance(data, dict):
             raise ValueError(f"the reply is a JSON {type(data).__name__}, not an object")
@@ -137,7 +138,7 @@ class Dialect(ABC, Generic[ReqT, RespT]):
 
     def model(self, fields: Raws) -> str:
         """The model that the program asked for, `""` if it did not say."""
-        value = msgspec.json.decode(fields["model"]) if "model" in fields else ""
+        value = load(fields["model"]) if "model" in fields else ""
         return value if isinstance(value, str) else ""
 
     def streams(self, fields: Raws) -> bool:
@@ -243,8 +244,8 @@ def load(raw: msgspec.Raw | bytes) -> Any:
         RequestError: 400 if it is not JSON.
     """
     try:
-        return msgspec.json.decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        return loads(raw)
+    except ValueError as error:
         raise RequestError(f"The request is not valid JSON: {error}.") from error
 
 

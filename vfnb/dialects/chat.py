@@ -14,6 +14,7 @@ from vfnb.dialects import chat_decode, chat_encode, chat_frame, chat_sampling
 from vfnb.dialects.base import Changes, Dialect, Raws, load
 from vfnb.dialects.chat_stream import ChatReader
 from vfnb.dialects.faults import RequestError
+from vfnb.dialects.lenient import dumps
 from vfnb.dialects.parts import Split
 from vfnb.dialects.reader import StreamReader
 from vfnb.types import Messages, Response, Tool
@@ -66,7 +67,7 @@ class Chat(Dialect[dict[str, Any], dict[str, Any]]):
         return isinstance(options, dict) and bool(options.get("include_usage"))
 
     def encode(self, messages: Messages) -> list[bytes]:
-        return [msgspec.json.encode(chat_encode.message(message)) for message in messages]
+        return [dumps(chat_encode.message(message)) for message in messages]
 
     def frame(self, response: Response, model: str, created: int = 0) -> bytes:
         return chat_frame.frame(response, model, created)

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 from uuid import uuid4
 
-import msgspec
-
 from vfnb.dialects import chat_encode
+from vfnb.dialects.lenient import dumps
 from vfnb.types import Response
 
 __all__ = ["frame", "frame_stream"]
@@ -40,7 +39,7 @@ def frame(response: Response, model: str, created: int) -> bytes:
     data["choices"] = [choice]
     if response.usage is not None:
         data["usage"] = chat_encode.usage(response.usage)
-    return msgspec.json.encode(data)
+    return dumps(data)
 
 
 def frame_stream(response: Response, model: str, created: int, *, usage: bool, size: int) -> list[bytes]:
@@ -48,7 +47,7 @@ def frame_stream(response: Response, model: str, created: int, *, usage: bool, s
     shell = _shell(response, model, created, "chat.completion.chunk")
 
     def event(**keys: Any) -> bytes:
-        return b"data: " + msgspec.json.encode(shell | keys) + b"\n\n"
+        return b"data: " + dumps(shell | keys) + b"\n\n"
 
     def chunk(delta: dict[str, Any], reason: str | None = None) -> bytes:
         return event(choices=[{"index": 0, "delta": delta, "finish_reason": reason}])

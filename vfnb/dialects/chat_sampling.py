@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
-
-from vfnb.dialects.base import Raws
+from vfnb.dialects.base import Raws, load
 
 __all__ = ["asked", "wire"]
 
@@ -16,7 +14,7 @@ _NOT_SAMPLING = frozenset({"model", "messages", "tools", "functions", "stream", 
 
 def asked(fields: Raws) -> dict[str, Any]:
     """What the program asked for; `max_completion_tokens` wins over `max_tokens`, `stop` is a list."""
-    values = {name: msgspec.json.decode(raw) for name, raw in fields.items() if name not in _NOT_SAMPLING}
+    values = {name: load(raw) for name, raw in fields.items() if name not in _NOT_SAMPLING}
     longest = values.pop("max_completion_tokens", None)
     if longest is not None:
         values["max_tokens"] = longest

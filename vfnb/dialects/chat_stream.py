@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
 from vfnb.dialects import chat_decode
+from vfnb.dialects.lenient import loads, mended
 from vfnb.dialects.reader import StreamReader
 from vfnb.types import Response
 
 __all__ = ["ChatReader"]
 
-_decode = msgspec.json.Decoder().decode
 _TEXTS = ("content", "reasoning_content", "reasoning", "refusal")
 
 
@@ -40,8 +38,8 @@ class ChatReader(StreamReader):
             self.complete = self.error is None
             return True
         try:
-            chunk = _decode(data)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+            chunk = loads(data)
+        except ValueError:
             self._bad = data
             return False
         if not isinstance(chunk, dict):
@@ -115,7 +113,7 @@ class ChatReader(StreamReader):
     def response(self) -> Response:
         if not self.started or (self._bad and not self.complete and not self._texts and not self._calls):
             raise ValueError("the stream has no readable event" if self.started else "the stream is empty")
-        message: dict[str, Any] = {key: "".join(parts) for key, parts in self._texts.items()}
+        message: dict[str, Any] = {key: mended("".join(parts)) for key, parts in self._texts.items()}
         if message.get("content") == "" and (self._calls or self._legacy or "refusal" in message):
             message["content"] = None
         if self._calls:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from hashlib import sha256
 
 import msgspec
 
+from vfnb.dialects.lenient import loads
 from vfnb.dialects.parts import Split
 
 __all__ = ["Digests"]
@@ -19,8 +21,8 @@ _sorted = msgspec.json.Encoder(order="sorted")
 def _canonical(raw: msgspec.Raw | bytes) -> bytes:
     try:
         text = _sorted.encode(msgspec.json.decode(raw))
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        text = bytes(raw)
+    except ValueError:
+        text = json.dumps(loads(raw), sort_keys=True).encode()
     return sha256(text).digest()[:_SIZE]
 
 

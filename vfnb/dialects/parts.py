@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from vfnb.dialects.address import address
+from vfnb.dialects.lenient import dumps, loads
 
 __all__ = ["Split", "Tip"]
 
@@ -52,6 +53,7 @@ class Split:
         n_known: how many items that history has.
         front: the bytes before the history, with the list closed; `front_fields` are slices of it.
         rest: the bytes after those, as an object; `shift` turns its offsets into those of `body`.
+        loose: only the standard library can read this body; its parts are copies, not slices.
         start: offset of the history's first item, -1 if it has none or is not a list.
         end: offset after the history's last item.
     """
@@ -65,6 +67,7 @@ class Split:
         "item_keys",
         "items",
         "known",
+        "loose",
         "n_known",
         "rest",
         "shift",
@@ -87,6 +90,7 @@ class Split:
         rest: bytes = b"",
         shift: int = 0,
         tip: Tip | None = None,
+        loose: bool = False,
     ) -> None:
         self.body = body
         self.fields = fields
@@ -100,12 +104,13 @@ class Split:
         self.rest = rest
         self.shift = shift
         self.tip = tip
+        self.loose = loose
         self.item_keys: list[bytes] | None = None
 
     def get(self, name: str, default: Any = None) -> Any:
         """The decoded value of a top-level key."""
         raw = self.fields.get(name)
-        return default if raw is None else msgspec.json.decode(raw)
+        return default if raw is None else loads(raw)
 
     def all_items(self) -> list[msgspec.Raw]:
         """All items of the history, the known ones included; costs a pass over the body if some are known."""
@@ -142,7 +147,11 @@ class Split:
             changes = changes | {history: b"[" + b",".join(bytes(item) for item in items) + b"]"}
         if not changes:
             return self.body
-        if items is not None or any(value is None and key in self.fields for key, value in changes.items()):
+        if (
+            self.loose
+            or items is not None
+            or any(value is None and key in self.fields for key, value in changes.items())
+        ):
             return self._rebuild(changes, history)
         return self._splice({key: value for key, value in changes.items() if value is not None})
 
@@ -153,9 +162,7 @@ class Split:
             pieces += [self.body[position:start], value]
             position = end
         added = b"".join(
-            b", " + msgspec.json.encode(key) + b": " + value
-            for key, value in changes.items()
-            if key not in self.fields
+            b", " + dumps(key) + b": " + value for key, value in changes.items() if key not in self.fields
         )
         close = self.body.rindex(b"}")
         if added and self.body[:close].rstrip()[-1:] == b"{":
@@ -163,10 +170,14 @@ class Split:
         return b"".join([*pieces, self.body[position:close], added, self.body[close:]])
 
     def _rebuild(self, changes: dict[str, bytes | None], history: str | None) -> bytes:
-        parts: dict[str, Any] = dict(msgspec.json.decode(self.body, type=dict[str, msgspec.Raw]))
+        parts: dict[str, Any]
+        if self.loose:
+            parts = {key: dumps(value) for key, value in loads(self.body).items()}
+        else:
+            parts = dict(msgspec.json.decode(self.body, type=dict[str, msgspec.Raw]))
         for key, value in changes.items():
             if value is None:
                 parts.pop(key, None)
             else:
                 parts[key] = value
-        return b"{" + b", ".join(msgspec.json.encode(k) + b": " + bytes(v) for k, v in parts.items()) + b"}"
+        return b"{" + b", ".join(dumps(key) + b": " + bytes(value) for key, value in parts.items()) + b"}"

@@ -15,6 +15,7 @@ from vfnb.dialects.address import address
 from vfnb.dialects.base import Dialect
 from vfnb.dialects.digests import Digests
 from vfnb.dialects.faults import RequestError
+from vfnb.dialects.lenient import dumps, loads
 from vfnb.dialects.parts import Split, Tip
 
 __all__ = ["Splitter"]
@@ -67,22 +68,15 @@ class Splitter:
                     return split
         try:
             return self._in_full(body)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise RequestError(f"The request body is not a JSON object: {error}.") from error
+        except ValueError:
+            return self._loosely(body)
 
     def remember(self, split: Split, mark: object) -> None:
         """Know this body's history from now on; `mark` comes back as `known` when a body starts with it."""
         if split.end < 0 or (split.items and not self.dialect.closes(split.items[-1])):
             return
-        old = split.tip
-        if old is not None and old in self._tips:
-            # The old history is a prefix of this body: share the bytes.
-            shift = split.start - old.start
-            if old.end + shift == split.end:
-                self._tips.remove(old)
-            else:
-                old.body, old.front, old.fields = split.body, split.front, split.front_fields
-                old.start, old.end = old.start + shift, old.end + shift
+        if split.tip is not None and split.tip in self._tips:
+            self._share(split, split.tip)
         chain = self._digests.chain(split)
         self._tips.append(
             Tip(
@@ -106,6 +100,16 @@ class Splitter:
     def keys(self, split: Split) -> list[bytes]:
         """16 bytes for each of `split.items`, equal but for white space and key order."""
         return self._digests.keys(split)
+
+    def _share(self, split: Split, old: Tip) -> None:
+        """The body starts with an old history: let this body hold it and its own prefixes, and free theirs."""
+        shift, body, end = split.start - old.start, old.body, old.end
+        if end + shift == split.end:
+            self._tips.remove(old)
+        for tip in self._tips:
+            if tip.body is body and tip.end <= end:
+                tip.body, tip.front, tip.fields = split.body, split.front, split.front_fields
+                tip.start, tip.end = tip.start + shift, tip.end + shift
 
     # known prefix
 
@@ -240,6 +244,23 @@ class Splitter:
             front_fields=fields,
             rest=rest,
             shift=end - len(_HEADER),
+        )
+
+    def _loosely(self, body: bytes) -> Split:
+        """A body that only the standard library can read, or that is not JSON at all."""
+        try:
+            data = loads(body)
+        except ValueError as error:
+            raise RequestError(f"The request body is not valid JSON: {error}.") from error
+        if not isinstance(data, dict):
+            raise RequestError(f"The request body is a JSON {type(data).__name__}, not an object.")
+        history = data.pop(self._key, None) if self._key is not None else None
+        listed = history if isinstance(history, list) else [] if history is None else [history]
+        return Split(
+            body=body,
+            fields={key: msgspec.Raw(dumps(value)) for key, value in data.items()},
+            items=[msgspec.Raw(dumps(item)) for item in listed],
+            loose=True,
         )
 
     # upkeep
