@@ -46,7 +46,7 @@ def connect_writer(path: Path, durability: Durability) -> sqlite3.Connection:
             )
         db.execute(f"PRAGMA synchronous = {'FULL' if durability == 'full' else 'NORMAL'}")
         db.execute("PRAGMA wal_autocheckpoint = 0")  # a background thread does it
-        db.execute(f"PRAGMA journal_size_limit = {16 << 20}")
+        db.execute(f"PRAGMA journal_size_limit = {8 << 20}")
         db.execute("PRAGMA temp_store = MEMORY")
     except sqlite3.Error as error:
         db.close()

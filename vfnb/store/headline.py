@@ -84,7 +84,7 @@ class Ended:
         self.size = packed.nbytes + len(header) + 2048
 
     def write(self, db: sqlite3.Connection) -> None:
-        """Write all rows; the journal of the trace goes."""
+        """Write all rows. The journal of the trace is of no use from here on."""
         names = ", ".join(f"{name} = ?" for name in self._headline)
         db.execute(f"UPDATE traces SET {names} WHERE num = ?", (*self._headline.values(), self.num))
         db.executemany("INSERT OR IGNORE INTO contents VALUES (?, ?)", self.shared)
@@ -99,7 +99,6 @@ class Ended:
             (self.version, time.time(), "rescore" if self.version else "live"),
         )
         _score(db, self.version, self.num, self._scores, self.score_hash)
-        db.execute("DELETE FROM journal WHERE trace = ?", (self.num,))
 
 
 def _headline(trace: Trace) -> dict[str, Any]:

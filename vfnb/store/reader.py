@@ -18,6 +18,7 @@ from vfnb.store.codec import decode_delta, decompress, merge
 from vfnb.store.connect import connect_reader
 from vfnb.store.layout import DATABASE_NAME
 from vfnb.store.rows import EpisodeRow, ScoreRow, ScoreVersion, TaskRow, TraceHead, Unit
+from vfnb.store.schema import journal_range
 from vfnb.trace.pack import Packed, unpack
 from vfnb.trace.records import trace_from_records
 from vfnb.trace.trace import Reward, Trace
@@ -264,7 +265,9 @@ class RunReader:
         return trace
 
     def _unfinished(self, num: int) -> Trace:
-        rows = self.query("SELECT delta FROM journal WHERE trace = ? ORDER BY seq", (num,))
+        rows = self.query(
+            "SELECT delta FROM journal WHERE id BETWEEN ? AND ? ORDER BY id", journal_range(num)
+        )
         records = merge(decode_delta(row) for (row,) in rows)
         for bodies in (records.contents, records.tools):
             for key in [key for key, body in bodies.items() if not body]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from vfnb.errors import StoreError
 
-__all__ = ["APPLICATION_ID", "SCHEMA_VERSION", "TABLES", "check_version", "create"]
+__all__ = ["APPLICATION_ID", "SCHEMA_VERSION", "TABLES", "check_version", "create", "journal_range"]
 
 SCHEMA_VERSION = 1
 APPLICATION_ID = 0x76666E62  # "vfnb", in the file's header
@@ -42,9 +42,8 @@ CREATE INDEX traces_rollout ON traces (rollout_hash, rollout);
 CREATE INDEX traces_running ON traces (num) WHERE state = 'running';
 
 -- While a rollout runs: one row per commit (a call with the messages and tokens it added).
-CREATE TABLE journal (
-    trace INTEGER, seq INTEGER, delta BLOB, PRIMARY KEY (trace, seq)
-) WITHOUT ROWID;
+-- `id` is the trace's number times 2^32 plus the position in the trace.
+CREATE TABLE journal (id INTEGER PRIMARY KEY, delta BLOB);
 
 -- When it has ended: one row, its journal compressed as a whole. Small columns first, SQLite reads from the
 -- left.
@@ -84,6 +83,11 @@ CREATE TABLE scores (
     PRIMARY KEY (trace, version, pos)
 ) WITHOUT ROWID;
 """
+
+
+def journal_range(num: int) -> tuple[int, int]:
+    """First and last `journal.id` that a trace may have."""
+    return num << 32, (num << 32) + (1 << 32) - 1
 
 
 def create(db: sqlite3.Connection) -> None:

@@ -21,6 +21,7 @@ from vfnb.store.layout import CONFIG_NAME, DATABASE_NAME, LOCK_NAME, LOGS_NAME
 from vfnb.store.lock import RunLock
 from vfnb.store.reader import RunReader
 from vfnb.store.rows import EpisodeRow, ScoreRow, ScoreVersion, TaskRow, TraceRow
+from vfnb.store.schema import journal_range
 from vfnb.store.sharing import Sharing
 from vfnb.trace.pack import pack
 from vfnb.trace.records import Delta
@@ -103,6 +104,8 @@ class RunStore:
             try:
                 _write_meta(db, {"created": time.time()}, keep=True)
                 _write_meta(db, config or {})
+                # What a killed process had packed and not yet freed.
+                db.execute("DELETE FROM journal WHERE EXISTS (SELECT 1 FROM packs WHERE trace = id >> 32)")
                 return cls(path, db, lock)
             except BaseException:
                 db.close()
@@ -183,14 +186,14 @@ class RunStore:
             raise StoreError(f"an earlier write of trace {trace_id} failed: {live.broken}")
         shared: list[tuple[bytes, bytes]] = []
         row = encode_delta(delta, self._sharing.of(live.num, shared))
-        key = (live.num, live.seq)
+        key = journal_range(live.num)[0] + live.seq
         live.seq += 1
         live.bytes += len(row)
 
         def write(db: sqlite3.Connection) -> None:
             if shared:
                 db.executemany("INSERT OR IGNORE INTO contents VALUES (?, ?)", shared)
-            db.execute("INSERT INTO journal VALUES (?, ?, ?)", (*key, row))
+            db.execute("INSERT INTO journal VALUES (?, ?)", (key, row))
 
         future = self._put(write, len(row))
         future.add_done_callback(lambda done: self._appended(live, shared, done))
@@ -228,6 +231,15 @@ class RunStore:
         await self._put(ended.write, ended.size)
         self._sharing.stored(shared)
         self._live.pop(trace.id, None)
+        self._drop_journal(live.num)
+
+    def _drop_journal(self, num: int) -> None:
+        """Free the journal of an ended trace in a later transaction; nobody waits for it, nobody needs it."""
+
+        def write(db: sqlite3.Connection) -> None:
+            db.execute("DELETE FROM journal WHERE id BETWEEN ? AND ?", journal_range(num))
+
+        self._put(write).add_done_callback(lambda done: done.cancelled() or done.exception())
 
     def adopt(self, trace_id: str) -> None:
         """Go on with an unfinished trace of a dead process, to finish it (`RunReader.unfinished` lists them).
@@ -236,13 +248,15 @@ class RunStore:
             StoreError: there is no such unfinished trace.
         """
         row = self._db.execute(
-            "SELECT num, (SELECT coalesce(max(seq), -1) + 1 FROM journal WHERE trace = num) FROM traces "
-            "WHERE id = ? AND state = 'running'",
-            (trace_id,),
+            "SELECT num FROM traces WHERE id = ? AND state = 'running'", (trace_id,)
         ).fetchone()
         if row is None:
             raise StoreError(f"{self.path} has no unfinished trace {trace_id}")
-        self._live.setdefault(trace_id, _Live(*row))
+        first, last = journal_range(row[0])
+        used = self._db.execute(
+            "SELECT coalesce(max(id) + 1, ?) FROM journal WHERE id BETWEEN ? AND ?", (first, first, last)
+        ).fetchone()[0]
+        self._live.setdefault(trace_id, _Live(row[0], used - first))
 
     def supersede(self, trace_id: str) -> Awaitable[None]:
         """Mark a trace as replaced by a later attempt; it stays."""
