@@ -7,6 +7,8 @@ import time
 from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from vfnb.clients.base import ModelRequest, Reply
 from vfnb.errors import ContextLengthError, ModelError, UpstreamCut, UpstreamMalformed, UpstreamServerError
 from vfnb.interception.answers import JSON, failure, stopped, stream_failure
@@ -102,6 +104,8 @@ class Call:
     async def _receive(self, reply: Reply) -> None:
         self._record.sampling_sent = reply.sampling_sent
         self._record.served_model = reply.served_model
+        if reply.failed:
+            self._tries(reply.failed)
         if reply.chunks is not None:
             await self._stream(reply, reply.chunks)
             return
@@ -120,6 +124,19 @@ class Call:
         else:
             body = reply.body if reply.body is not None else self._frame(response)
             await exchange.reply(Whole(200, JSON, body))
+
+    def _tries(self, errors: list[ModelError]) -> None:
+        """The client's own tries that failed before this answer, each as a call of its own."""
+        session, turn, record = self._session, self._turn, self._record
+        for error in errors:
+            told = error_info(error, stage="agent")
+            tried = msgspec.structs.replace(
+                record, error=told, status=error.status or 502, delivered=False, end=told.at
+            )
+            turn.settle(session.trace.dag)
+            delta = session.trace.dag.commit(tried, parent=turn.parent, new=turn.new, reply=None)
+            session.store_later(delta)
+            record.retry_of = tried.index
 
     def _read(self, body: bytes) -> Response:
         try:

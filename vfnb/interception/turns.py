@@ -108,13 +108,15 @@ def forwarded(headers: Mapping[str, str]) -> dict[str, str]:
 def markers(headers: Mapping[str, str]) -> dict[str, str]:
     """What a program declares about a call: `kind` (`compaction`, `subagent`, `side_call`) and `agent`.
 
-    Any program may send `x-vfnb-kind` and `x-vfnb-agent`; claude-code sends its subagent's id by itself.
+    Any program may send `x-vfnb-kind` and `x-vfnb-agent`; claude-code and codex have headers of their own.
     """
     found = {}
+    if "x-claude-code-agent-id" in headers:
+        found["agent"] = headers["x-claude-code-agent-id"]
+    if '"compaction"' in headers.get("x-codex-turn-metadata", ""):
+        found["kind"] = "compaction"
     if "x-vfnb-kind" in headers:
         found["kind"] = headers["x-vfnb-kind"]
     if "x-vfnb-agent" in headers:
         found["agent"] = headers["x-vfnb-agent"]
-    if "x-claude-code-agent-id" in headers:
-        found = {"kind": "subagent", "agent": headers["x-claude-code-agent-id"], **found}
     return found
