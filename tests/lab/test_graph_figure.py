@@ -20,6 +20,7 @@ from vfnb.errors import ConfigError
 from vfnb.lab.figures import PLOTLY, plot_trace
 from vfnb.lab.graphs import trace_graph
 from vfnb.lab.layout import layout
+from vfnb.lab.links import links
 from vfnb.trace import Trace
 from vfnb.types import SystemMessage, UserMessage
 
@@ -119,8 +120,17 @@ def test_no_two_messages_share_a_place_and_time_runs_right() -> None:
     for members in lanes.values():
         members.sort()
         for (x, branch), (next_x, next_branch) in itertools.pairwise(members):
-            assert next_x - x == 1 if branch == next_branch else next_x - x > 1
+            assert next_x - x >= (1 if branch == next_branch else 2)
     assert places.lanes < 8  # lanes are used again
+
+
+def test_relations_lead_to_the_right() -> None:
+    dag = family().dag
+    joined = links(dag)
+    places = layout(dag, joined)
+    assert [link.kind for link in joined] == ["subagent_call", "subagent_return"]
+    assert all(places.x[link.source] < places.x[link.target] for link in joined)
+    assert len(set(zip(places.x, places.y, strict=True))) == len(dag.nodes)
 
 
 def test_the_figure_shows_each_message_once_with_its_text() -> None:

@@ -56,6 +56,8 @@ class _Checker(HTMLParser):
                 self.images.append(value or "")
                 if not (value or "").startswith("data:image/svg+xml;base64,"):
                     self.problems.append(f"remote image {value}")
+            if name == "style" and not value:
+                self.problems.append(f"empty style on {tag}")
             if name == "style":
                 self._style(value or "")
 

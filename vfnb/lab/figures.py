@@ -92,10 +92,10 @@ def plot_trace(trace: Trace) -> Plot:
     Filled marks were sampled from the model; hollow ones are context.
     """
     dag = trace.dag
-    places = layout(dag)
     causes = {first: fork.cause for first, fork in forks(dag).items()}
-    title = f"Trace {trace.id[:8]}: {len(places.x)} messages, {len(dag.tips)} branches"
     joined = links(dag)
+    places = layout(dag, joined)
+    title = f"Trace {trace.id[:8]}: {len(places.x)} messages, {len(dag.tips)} branches"
     svg, note = trace_svg(dag, causes, joined, places)
     return Plot(
         title,
@@ -140,13 +140,13 @@ def _figure(
             hoverinfo="text",
         )
     figure.update_layout(
-        title={"text": escape(title)},
-        height=min(900, 160 + 36 * places.lanes),
-        margin={"l": 20, "r": 20, "t": 50, "b": 40},
+        title={"text": escape(title), "yref": "container", "y": 0.96, "yanchor": "top"},
+        height=min(900, 190 + 36 * places.lanes),
+        margin={"l": 20, "r": 20, "t": 80, "b": 50},
         paper_bgcolor="rgba(0,0,0,0)",
         plot_bgcolor="rgba(128,128,128,0.06)",
         font={"color": "rgb(128,128,128)"},
-        legend={"orientation": "h"},
+        legend={"orientation": "h", "x": 0, "y": 1, "yanchor": "bottom"},
         hovermode="closest",
     )
     figure.update_xaxes(title="messages, in time from left to right", showgrid=False, zeroline=False)

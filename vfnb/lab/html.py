@@ -58,8 +58,9 @@ def esc(text: object) -> str:
 
 def span(text: object, style: str = "", *, title: str = "") -> str:
     """Escaped text with a style and a text shown on hover."""
+    look = f' style="{style}"' if style else ""
     hover = f' title="{esc(title)}"' if title else ""
-    return f'<span style="{style}"{hover}>{esc(text)}</span>'
+    return f"<span{look}{hover}>{esc(text)}</span>"
 
 
 def badge(text: object, tone: str, *, title: str = "") -> str:

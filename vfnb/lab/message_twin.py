@@ -62,6 +62,6 @@ def _block(node: Node, shared: bool) -> str:
         facts.append("of an older branch")
     role = esc(message.role) + (" (sampled)" if node.sampled else " (cut)" if node.partial else "")
     head = f"<b>{role}</b> {span(short, MUTED if shared else '', title=', '.join(facts))}"
-    if text == short:
+    if text.strip() == short:
         return f"<div>{head}</div>"
     return details(head, pre(clip(text, MAX_MESSAGE)))

@@ -78,7 +78,7 @@ def trace_svg(
         return _PAD + places.x[index] * step, 2 * _PAD + places.y[index] * _LANE
 
     width = max(460.0, 2 * _PAD + places.columns * step)
-    height = 3 * _PAD + max(1, lanes) * _LANE
+    height = _PAD + (1 + max(1, lanes)) * _LANE
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:g}" height="{height:g}" '
         f'viewBox="0 0 {width:g} {height:g}" font-family="sans-serif" font-size="11">',

@@ -156,7 +156,8 @@ def trace_bundle(trace: Trace) -> dict[str, str]:
     causes = forks(trace.dag)
     if causes:
         names = {first: fork.cause for first, fork in causes.items()}
-        svg, cut = trace_svg(trace.dag, names, links(trace.dag), layout(trace.dag))
+        joined = links(trace.dag)
+        svg, cut = trace_svg(trace.dag, names, joined, layout(trace.dag, joined))
         page.add(image(svg, "branches as lanes, time to the right"))
         page.add(f'<div style="{MUTED}">{esc(cut)}; trace.plot().figure has all</div>' if cut else "")
         page.add(_fork_table(causes))
