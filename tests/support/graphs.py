@@ -18,7 +18,9 @@ def user(text: str) -> UserMessage:
     return UserMessage(content=text)
 
 
-def assistant(text: str | None = None, *calls: tuple[str, str, str], reasoning: str | None = None) -> AssistantMessage:
+def assistant(
+    text: str | None = None, *calls: tuple[str, str, str], reasoning: str | None = None
+) -> AssistantMessage:
     """Calls are (id, name, arguments)."""
     made = [ToolCall(id=id, name=name, arguments=arguments) for id, name, arguments in calls]
     return AssistantMessage(content=text, tool_calls=made, reasoning_content=reasoning)
@@ -55,13 +57,21 @@ class Recorder:
         """One call with its whole history, as a program sends it."""
         items = [(message, identity(message)) for message in messages]
         parent, known = self.graph.walk(-1, items)
-        fields.setdefault("usage", None if reply is None or tokens else Usage(prompt_tokens=10, completion_tokens=2))
+        fields.setdefault(
+            "usage", None if reply is None or tokens else Usage(prompt_tokens=10, completion_tokens=2)
+        )
         call = ModelCall(
-            start=self.clock, end=self.clock + 1, tools=self.graph.add_tools(tools or []), dialect="chat", **fields
+            start=self.clock,
+            end=self.clock + 1,
+            tools=self.graph.add_tools(tools or []),
+            dialect="chat",
+            **fields,
         )
         self.clock += 2
         self.deltas.append(
-            self.graph.commit(call, parent=parent, new=items[known:], reply=reply, partial=partial, tokens=tokens)
+            self.graph.commit(
+                call, parent=parent, new=items[known:], reply=reply, partial=partial, tokens=tokens
+            )
         )
         return call
 

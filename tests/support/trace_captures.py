@@ -9,8 +9,8 @@ from functools import cache
 from typing import Any
 
 import pytest
-from support.paths import shared
 
+from support.paths import shared
 from vfnb.types import (
     AssistantMessage,
     Message,
@@ -107,7 +107,8 @@ def chat(message: dict[str, Any]) -> Message:
     if role == "tool":
         return ToolMessage(tool_call_id=message["tool_call_id"], content=content)
     calls = [
-        ToolCall(id=call["id"], type=call["type"], **call["function"]) for call in message.get("tool_calls") or []
+        ToolCall(id=call["id"], type=call["type"], **call["function"])
+        for call in message.get("tool_calls") or []
     ]
     reasoning = message.get("reasoning_content") or message.get("reasoning")
     return AssistantMessage(content=content, reasoning_content=reasoning, tool_calls=calls)

@@ -65,9 +65,8 @@ def forks(graph: MessageGraph) -> dict[int, Fork]:
         found: dict[int, Fork] = cached[1]
         return found
     version = graph.version
-    starts = list(graph.tips)[1:]
     explained = _Explainer(graph)
-    result = {start: explained.fork(graph.nodes[start]) for start in starts}
+    result = {start: explained.fork(explained.nodes[start]) for start in explained.starts()[1:]}
     graph.cache["forks"] = (version, result)
     return result
 
@@ -82,11 +81,19 @@ class _Explainer:
 
     def __init__(self, graph: MessageGraph) -> None:
         self.graph = graph
-        self.nodes = list(graph.nodes)
+        # a commit lists its nodes before its call: nodes of a call that is not there yet are left out
         self.calls = list(graph.calls)
+        self.nodes = [node for node in list(graph.nodes) if node.call < len(self.calls)]
         self._returns: dict[int, bool] = {}
         self._requests: dict[int, int | None] = {}
         self._tool_texts: list[tuple[int, int, list[str]]] | None = None
+
+    def starts(self) -> list[int]:
+        """First own node of each branch."""
+        return [start for start in list(self.graph.tips) if start < len(self.nodes)]
+
+    def _children(self, parent: int) -> list[Node]:
+        return [self.nodes[index] for index in self.graph.children(parent) if index < len(self.nodes)]
 
     def fork(self, first: Node) -> Fork:
         call = self.calls[first.call]
@@ -164,8 +171,7 @@ class _Explainer:
             return "compaction", "summary"
         if self._carried_by(call) is not None:
             return "compaction", "request"
-        for other in self.graph.children(first.parent):
-            sibling = self.nodes[other] if other < len(self.nodes) else first
+        for sibling in self._children(first.parent):
             if sibling is first or sibling.sampled or first.sampled or self._count(first) != 1:
                 continue
             request = self.calls[sibling.call]
@@ -191,11 +197,10 @@ class _Explainer:
 
     def _starts_between(self, request: ModelCall, call: ModelCall) -> Iterator[bool]:
         """Other branches that began after a declared request and before this call."""
-        for start in self.graph.tips:
-            if start < len(self.nodes):
-                made = self.calls[self.nodes[start].call]
-                if request.index < made.index < call.index and made.markers.get("kind") != "compaction":
-                    yield made.markers.get("agent") == call.markers.get("agent")
+        for start in self.starts():
+            made = self.calls[self.nodes[start].call]
+            if request.index < made.index < call.index and made.markers.get("kind") != "compaction":
+                yield made.markers.get("agent") == call.markers.get("agent")
 
     def _carries(self, first: Node, call: ModelCall, request: ModelCall) -> bool:
         """Whether a new history is shorter than an older one and contains the text of a reply that ended there."""
@@ -221,9 +226,7 @@ class _Explainer:
         """The later call that starts from this call's summary."""
         if request.index not in self._requests:
             found = None
-            for start in list(self.graph.tips)[1:]:
-                if start >= len(self.nodes):
-                    break
+            for start in self.starts()[1:]:
                 first = self.nodes[start]
                 call = self.calls[first.call]
                 if call.index > request.index and not first.sampled and self._carries(first, call, request):
@@ -245,10 +248,10 @@ class _Explainer:
                 for other in self.calls[call.index + 1 :]
                 if other.prompt_node >= 0
             )
-            if later or self._fresh(first):
+            aside = all(node.message.role != "assistant" for node in self._own_prompt(first, call))
+            if later or (aside and self._fresh(first)):
                 return "side_call", ""
-        siblings = self.graph.children(first.parent)
-        other = self.nodes[siblings[0]]
+        other = self._children(first.parent)[0]
         aside = self.calls[other.call]
         if (
             first.parent >= 0
@@ -265,7 +268,7 @@ class _Explainer:
         end = first
         seen = first.call
         while end.children:
-            if len(end.children) > 1:
+            if len(end.children) > 1 or end.children[0] >= len(self.nodes):
                 return 2
             end = self.nodes[end.children[0]]
             if end.call != seen:
@@ -299,8 +302,8 @@ class _Explainer:
     def _tokens(self, first: Node, call: ModelCall) -> tuple[str, str] | None:
         if first.retokenized < 0:
             return None
-        others = [other for other in self.graph.children(first.parent) if other != first.index]
-        if others and self.calls[self.nodes[others[0]].call].tools != call.tools and self._fresh(first):
+        others = [other for other in self._children(first.parent) if other is not first]
+        if others and self.calls[others[0].call].tools != call.tools and self._fresh(first):
             return "tools_changed", f"at token {first.retokenized}"
         return "retokenized", f"at token {first.retokenized}"
 
@@ -317,7 +320,7 @@ class _Explainer:
     def _drops_reply(self, first: Node) -> bool:
         """The program went on from a prompt that had got a reply, without that reply."""
         return first.message.role != "assistant" and any(
-            self.nodes[other].sampled and other < first.index for other in self.graph.children(first.parent)
+            other.sampled and other.index < first.index for other in self._children(first.parent)
         )
 
     def _edit(self, first: Node, call: ModelCall) -> str:
@@ -325,9 +328,9 @@ class _Explainer:
             return "partial_echo"
         if self._drops_reply(first):
             return "reply_dropped"
-        siblings = self.graph.children(first.parent)
         if first.message.role == "assistant":
-            return "reply_rewritten" if any(self.nodes[other].sampled for other in siblings) else ""
+            siblings = self._children(first.parent)
+            return "reply_rewritten" if any(other.sampled for other in siblings) else ""
         if first.parent < 0:
             return "new_root"
         return ""
@@ -345,10 +348,8 @@ class _Explainer:
         return found
 
     def _diff(self, first: Node) -> str:
-        older = [other for other in self.graph.children(first.parent) if other < first.index]
-        if not older:
-            return f"+ {_line(first)}"
-        return _difference(self.nodes[older[0]], first)
+        older = [other for other in self._children(first.parent) if other.index < first.index]
+        return _difference(older[0], first)
 
 
 def _strings(value: Any) -> Iterator[str]:

@@ -145,7 +145,7 @@ def _call(call: ToolCall) -> list[Any]:
 
 
 def _arguments(call: ToolCall) -> Any:
-    """Parsed arguments, so that spacing, key order, escapes and `1.0` for `1` do not matter; else the raw string."""
+    """The parsed arguments (spacing, key order, escapes, `1.0` for `1` do not matter), else the raw string."""
     raw = call.arguments
     if call.type == "custom":
         return raw

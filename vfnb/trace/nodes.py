@@ -78,7 +78,8 @@ class MessageNode(BaseModel):
 
     def __repr__(self) -> str:
         text = self.text if len(self.text) <= 60 else self.text[:59] + "…"
-        return f"MessageNode({self.index} <- {self.parent}, {self.role}{', sampled' if self.sampled else ''}: {text!r})"
+        how = ", sampled" if self.sampled else ""
+        return f"MessageNode({self.index} <- {self.parent}, {self.role}{how}: {text!r})"
 
     __str__ = __repr__
 

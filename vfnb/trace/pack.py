@@ -208,7 +208,7 @@ def pack(graph: MessageGraph, elsewhere: Callable[[bytes, bytes], bool] | None =
     """
     from zstandard import ZstdCompressor
 
-    squeeze = ZstdCompressor(level=_LEVEL).compress
+    squeeze = ZstdCompressor(level=_LEVEL, write_checksum=True).compress
     nodes = list(graph.nodes)
     closed = nodes[0]._texts if nodes else None
     apart: dict[int, bytes] = {}

@@ -31,7 +31,7 @@ class Texts:
         """Compress texts."""
         from zstandard import ZstdCompressor
 
-        blob = ZstdCompressor(level=_LEVEL).compress(b"".join(texts))
+        blob = ZstdCompressor(level=_LEVEL, write_checksum=True).compress(b"".join(texts))
         # the compressor's result still sits in a buffer of the worst size; a copy does not
         return cls(bytes(memoryview(blob)), map(len, texts))
 

@@ -212,7 +212,7 @@ class Trace(BaseModel):
 
     @property
     def reward(self) -> float | None:
-        """Sum of `value * weight`. None if it was not scored, failed or was dropped; 0.0 if a stop skipped scoring."""
+        """Sum of `value * weight`; None if not scored, failed or dropped; 0.0 if a stop skipped scoring."""
         if self.end_state in ("error", "dropped", "cancelled") or self.dropped is not None:
             return None
         if self.info.get("scoring_skipped"):
