@@ -42,7 +42,7 @@ class Column(NamedTuple):
 
 def _table(text: str) -> tuple[Column, ...]:
     columns = []
-    for line in text.strip().splitlines():
+    for line in filter(None, text.splitlines()):
         name, kind, doc = line.split(None, 2)
         columns.append(Column(name, kind, doc))  # type: ignore[arg-type]
     return tuple(columns)

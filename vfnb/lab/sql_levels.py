@@ -48,6 +48,7 @@ _TRACES = _same(
     _CONTEXT
     | {
         "group": "traces.group_id",
+        "superseded": "traces.superseded",
         "time_s": "traces.ended - traces.started",
         "tokens_in": "traces.prompt_tokens",
         "tokens_out": "traces.completion_tokens",
@@ -58,10 +59,11 @@ _TRACES = _same(
 )
 
 SQL_LEVELS: dict[str, tuple[dict[str, str], str]] = {
-    "traces": (_TRACES, f"{_FROM_TRACES} ORDER BY traces.num"),
+    "traces": (_TRACES, f"{_FROM_TRACES} WHERE superseded < 2 ORDER BY traces.num"),
     "errors": (
         _same("errors", "errors", _CONTEXT),
-        f"FROM errors JOIN traces ON traces.num = errors.trace {_TOTAL} ORDER BY errors.trace, errors.seq",
+        f"FROM errors JOIN traces ON traces.num = errors.trace {_TOTAL} WHERE superseded < 2 "
+        "ORDER BY errors.trace, errors.seq",
     ),
     "episodes": (
         {
@@ -125,7 +127,9 @@ def trace_columns(
 ) -> list[tuple[int, tuple[Any, ...]]]:
     """Number and context columns of the traces that a condition over the context columns selects."""
     inner = ", ".join(f'{expression} AS "{name}"' for name, expression in _CONTEXT.items())
-    sql = f"SELECT * FROM (SELECT traces.num, {inner} {_FROM_TRACES} ORDER BY traces.num)"
+    sql = (
+        f"SELECT * FROM (SELECT traces.num, {inner} {_FROM_TRACES} WHERE superseded < 2 ORDER BY traces.num)"
+    )
     if condition is not None:
         sql += f" WHERE {condition}"
-    return [(row[0], row[1:]) for row in reader.query(sql, {"version": version})]
+    return [(row[0], tuple(row[1:])) for row in reader.query(sql, {"version": version})]

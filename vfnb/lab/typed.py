@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from vfnb.lab.schema import DTYPES, Column
-
-if TYPE_CHECKING:
-    from pandas.api.extensions import ExtensionArray
+from vfnb.lab.schema import Column
 
 __all__ = ["table", "typed"]
 
 
-def typed(kind: str, values: Sequence[Any]) -> ExtensionArray | np.ndarray[Any, Any]:
-    """Values (None for missing; times in unix seconds; numpy arrays taken as they are) as an array of a kind."""
+def typed(kind: str, values: Any) -> Any:
+    """Values as a pandas array of a kind.
+
+    Args:
+        kind: `Column.kind`.
+        values: a sequence with None for missing, or a numpy array; times in unix seconds.
+    """
     if kind == "text":
-        return pd.array(values, dtype=DTYPES["text"])
+        return pd.array(values, dtype="string")
     if kind == "float":
         return np.asarray(values, dtype=np.float64)  # None becomes NaN
     if kind == "time":
@@ -35,12 +37,12 @@ def typed(kind: str, values: Sequence[Any]) -> ExtensionArray | np.ndarray[Any, 
     dtype: Any = np.int64 if kind == "int" else np.bool_
     wrap: Any = pd.arrays.IntegerArray if kind == "int" else pd.arrays.BooleanArray
     if isinstance(values, np.ndarray) and values.dtype == dtype:
-        return wrap(values, np.zeros(len(values), dtype=np.bool_))  # type: ignore[no-any-return]
+        return wrap(values, np.zeros(len(values), dtype=np.bool_))
     mask = np.fromiter((value is None for value in values), dtype=np.bool_, count=len(values))
     filled = np.fromiter((value or 0 for value in values), dtype=dtype, count=len(values))
-    return wrap(filled, mask)  # type: ignore[no-any-return]
+    return wrap(filled, mask)
 
 
-def table(columns: Sequence[Column], values: Mapping[str, Sequence[Any]]) -> pd.DataFrame:
+def table(columns: Sequence[Column], values: Mapping[str, Any]) -> pd.DataFrame:
     """A frame with these columns, in this order."""
     return pd.DataFrame({column.name: typed(column.kind, values[column.name]) for column in columns})

@@ -19,6 +19,7 @@ from vfnb.store.connect import connect_reader
 from vfnb.store.layout import DATABASE_NAME
 from vfnb.store.rows import EpisodeRow, ScoreRow, ScoreVersion, TaskRow, TraceHead, Unit
 from vfnb.store.schema import journal_range
+from vfnb.store.skim import Skim, skim_pack, skim_trace
 from vfnb.trace.pack import Packed, unpack
 from vfnb.trace.records import trace_from_records
 from vfnb.trace.trace import Reward, Trace
@@ -231,9 +232,8 @@ class RunReader:
         wanted = self.trace_ids() if ids is None else list(ids)
         for start in range(0, len(wanted), _BULK):
             chunk = wanted[start : start + _BULK]
-            marks = ", ".join("?" * len(chunk))
             numbers = dict(
-                self.query(f"SELECT num, id FROM traces WHERE id IN ({marks}) ORDER BY num", chunk)
+                self.query(f"SELECT num, id FROM traces WHERE id IN ({_marks(chunk)}) ORDER BY num", chunk)
             )
             scores = self._scores(list(numbers), version)
             for num, trace_id in numbers.items():
@@ -241,6 +241,29 @@ class RunReader:
                     yield trace_id, self._trace(num, scores.get(num))
                 except VfnbError as error:
                     yield trace_id, StoreError(f"trace {trace_id} of {self.path} cannot be read: {error}")
+
+    def skim(
+        self, numbers: Sequence[int], *, tokens: bool = False
+    ) -> Iterator[tuple[int, Skim | StoreError]]:
+        """Messages and calls of many traces (by `TraceHead.num`) as columns, in the order asked for.
+
+        Args:
+            numbers: numbers of traces.
+            tokens: count tokens too.
+        """
+        wanted = "tokens" if tokens else "x''"
+        for start in range(0, len(numbers), _BULK):
+            chunk = numbers[start : start + _BULK]
+            sql = f"SELECT trace, texts, structure, {wanted}, version FROM packs WHERE trace IN ({_marks(chunk)})"
+            packs = {row[0]: row[1:] for row in self.query(sql, chunk)}
+            for num in chunk:
+                try:
+                    if num in packs:
+                        yield num, skim_pack(Packed(*packs[num]), self._content)
+                    else:
+                        yield num, skim_trace(self._trace(num, None))
+                except VfnbError as error:
+                    yield num, StoreError(f"{self.path}: {error}")
 
     def _trace(self, num: int, scores: ScoreRow | None) -> Trace:
         with self._snapshot():
@@ -341,11 +364,10 @@ class RunReader:
         found: dict[int, ScoreRow] = {}
         for start in range(0, len(numbers), _BULK):
             chunk = numbers[start : start + _BULK]
-            marks = ", ".join("?" * len(chunk))
             latest = "(SELECT max(version) FROM totals o WHERE o.trace = totals.trace)"
             totals = self.query(
                 f"SELECT version, num, id, reward, totals.score_hash, totals.error FROM totals "
-                f"JOIN traces ON num = trace WHERE version = coalesce(?, {latest}) AND trace IN ({marks})",
+                f"JOIN traces ON num = trace WHERE version = coalesce(?, {latest}) AND trace IN ({_marks(chunk)})",
                 (version, *chunk),
             )
             for chosen, num, trace_id, reward, key, error in totals:
@@ -363,3 +385,7 @@ class RunReader:
                     error=error,
                 )
         return found
+
+
+def _marks(values: Sequence[Any]) -> str:
+    return ", ".join("?" * len(values))
