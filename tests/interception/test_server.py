@@ -49,7 +49,9 @@ def test_every_form_of_the_credential_is_accepted(header: str) -> None:
         assert rollout.session.key not in str(sent)
 
 
-@pytest.mark.parametrize("headers", [{}, {"Authorization": "Bearer vf-other"}, {"Authorization": "Basic abc"}])
+@pytest.mark.parametrize(
+    "headers", [{}, {"Authorization": "Bearer vf-other"}, {"Authorization": "Basic abc"}]
+)
 def test_an_unknown_key_is_refused_in_the_dialects_form(headers: dict[str, str]) -> None:
     with Upstream() as upstream, served(upstream.url) as rollout:
         answer = httpx.post(rollout.url, json=body(), headers=headers)
@@ -194,15 +196,12 @@ def test_events_arrive_as_the_upstream_sends_them() -> None:
     with Upstream([Say(text="x" * 40, pace=0.05)]) as upstream, served(upstream.url) as rollout:
 
         async def main() -> list[float]:
-            times = []
             async with client(rollout) as http:
                 start = time.monotonic()
                 async with http.post(rollout.url, json=body(stream=True)) as answer:
                     assert answer.headers["Content-Type"].startswith("text/event-stream")
                     assert answer.headers["Cache-Control"] == "no-cache"
-                    async for _ in answer.content.iter_any():
-                        times.append(time.monotonic() - start)
-            return times
+                    return [time.monotonic() - start async for _ in answer.content.iter_any()]
 
         times = asyncio.run(main())
         assert times[0] < 0.3 and times[-1] > 0.5 and len(times) >= 10

@@ -59,16 +59,17 @@ def test_a_conversation_is_one_branch_and_says_what_was_asked_and_sent() -> None
 @pytest.mark.parametrize("stream", [False, True])
 def test_the_end_of_an_answer_waits_for_the_journal(stream: bool) -> None:
     journal = Journal(delay=0.3)
-    with Upstream([Say(text="words of a stream")]) as upstream, served(upstream.url, journal=journal) as rollout:
+    with (
+        Upstream([Say(text="words of a stream")]) as upstream,
+        served(upstream.url, journal=journal) as rollout,
+    ):
 
         async def main() -> tuple[list[tuple[int, bytes]], bytes]:
-            seen = []
             async with (
                 client(rollout) as http,
                 http.post(rollout.url, json=body(stream=stream)) as answer,
             ):
-                async for piece in answer.content.iter_any():
-                    seen.append((journal.durable, piece))
+                seen = [(journal.durable, piece) async for piece in answer.content.iter_any()]
             return seen, b"".join(piece for _, piece in seen)
 
         seen, whole = asyncio.run(main())
@@ -163,7 +164,9 @@ def test_hooks_can_stop(at: str, stream: bool) -> None:
     replies = iter(["one", "two"])
     hooks = Watcher(at)
     with Upstream(lambda *_: next(replies)) as upstream, served(upstream.url, hooks=hooks) as rollout:
-        first, second = post(rollout, body(turn("a"), stream=stream), body(turn("a", "one", "b"), stream=stream))
+        first, second = post(
+            rollout, body(turn("a"), stream=stream), body(turn("a", "one", "b"), stream=stream)
+        )
         assert first[0] == 200 and second[0] == 401 and b"enough" in second[1]
         assert rollout.session.stop_condition == "enough"
         assert len(upstream.calls) == (2 if at == "response" else 1)

@@ -106,7 +106,9 @@ def post(rollout: Served, *bodies: Any, headers: dict[str, str] | None = None) -
 
 
 @asynccontextmanager
-async def client(rollout: Served, headers: dict[str, str] | None = None) -> AsyncIterator[aiohttp.ClientSession]:
+async def client(
+    rollout: Served, headers: dict[str, str] | None = None
+) -> AsyncIterator[aiohttp.ClientSession]:
     """An HTTP client with the rollout's key."""
     async with aiohttp.ClientSession(headers=rollout.headers | (headers or {})) as http:
         yield http
@@ -115,5 +117,5 @@ async def client(rollout: Served, headers: dict[str, str] | None = None) -> Asyn
 async def until(condition: Callable[[], bool], seconds: float = 5.0) -> None:
     """Wait for something that happens on another thread."""
     async with asyncio.timeout(seconds):
-        while not condition():
+        while not condition():  # noqa: ASYNC110
             await asyncio.sleep(0.005)

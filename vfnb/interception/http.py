@@ -108,9 +108,9 @@ class HttpSink:
         self.finished = False
 
     def alive(self) -> bool:
-        """Whether the connection is open."""
-        if self._dead:
-            return False
+        """Whether the connection is open, or was when the whole answer was handed to it."""
+        if self._dead or self.finished:
+            return not self._dead
         transport = self._request.transport
         return transport is not None and not transport.is_closing()
 

@@ -77,11 +77,12 @@ class _Channel:
         self._loop = asyncio.get_running_loop()
         self._items: asyncio.Queue[_Head | bytes | Exception | None] = asyncio.Queue()
         self._open = True
+        self._handed = False
         self.opened = False
 
     def alive(self) -> bool:
-        """Whether the reader still reads."""
-        return self._open
+        """Whether the reader still reads, or did when the whole answer was handed to it."""
+        return self._open or self._handed
 
     def _put(self, *items: _Head | bytes | Exception | None) -> None:
         if self._open and not self._loop.is_closed():
@@ -93,6 +94,7 @@ class _Channel:
 
     async def reply(self, status: int, headers: dict[str, str], body: bytes) -> None:
         """A whole answer."""
+        self._handed = self._open
         self._put((status, headers), body, None)
 
     async def write(self, data: bytes) -> None:
@@ -107,6 +109,7 @@ class _Channel:
         """The last bytes; the stream is complete."""
         if data:
             await self.write(data)
+        self._handed = self._open
         self._put(None)
 
     def abort(self) -> None:

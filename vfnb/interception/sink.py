@@ -14,7 +14,7 @@ class Sink(Protocol):
     """
 
     def alive(self) -> bool:
-        """Whether somebody still reads."""
+        """Whether somebody still reads, or did when the whole answer was handed over."""
         ...
 
     @property
