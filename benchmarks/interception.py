@@ -67,7 +67,9 @@ class _Upstream(asyncio.Protocol):
         ).encode()
         head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body)
         self._whole = head + body
-        self._head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+        self._head = (
+            b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+        )
         self._frames = _sse(32)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -117,7 +119,9 @@ def _report() -> None:
 
 
 async def _role_upstream(pause: float) -> None:
-    server = await asyncio.get_running_loop().create_server(lambda: _Upstream(pause), "127.0.0.1", 0, backlog=1024)
+    server = await asyncio.get_running_loop().create_server(
+        lambda: _Upstream(pause), "127.0.0.1", 0, backlog=1024
+    )
     print(json.dumps({"url": f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"}), flush=True)
     await server.serve_forever()
 
@@ -130,7 +134,9 @@ async def _role_aiohttp(upstream: str) -> None:
 
     async def serve(request: web.BaseRequest) -> web.StreamResponse:
         body = await request.content.read()
-        async with session.post(upstream + request.path, data=body, headers={"Authorization": "Bearer k"}) as answer:
+        async with session.post(
+            upstream + request.path, data=body, headers={"Authorization": "Bearer k"}
+        ) as answer:
             if answer.content_type != "text/event-stream":
                 return web.Response(body=await answer.read(), content_type="application/json")
             response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
@@ -239,7 +245,9 @@ async def _load(job: dict[str, Any]) -> dict[str, Any]:
         _, connection = await asyncio.get_running_loop().create_connection(_Caller, name, int(port))
         for turn in range(count):
             message = {"role": "user", "content": f"{record} {number} {turn} {pad}"}
-            body = json.dumps({"model": "mock", "messages": [message], "stream": job["stream"]}, separators=(",", ":"))
+            body = json.dumps(
+                {"model": "mock", "messages": [message], "stream": job["stream"]}, separators=(",", ":")
+            )
             raw = _request(host, job["keys"][number], body.encode())
             start = time.perf_counter()
             bad += await connection.ask(raw) != 200
@@ -433,7 +441,9 @@ def main(argv: list[str]) -> None:
 
 
 def _line(row: dict[str, Any]) -> str:
-    cells = [f"stream={row['stream']!s:5} size={row['size']:7} at_once={row['concurrency']:3} cpu x{row['ratio']:.2f}"]
+    cells = [
+        f"stream={row['stream']!s:5} size={row['size']:7} at_once={row['concurrency']:3} cpu x{row['ratio']:.2f}"
+    ]
     for name in ("ours", "aiohttp"):
         part = row[name]
         cells.append(
