@@ -20,8 +20,11 @@ class Outgoing(NamedTuple):
     sampling: dict[str, Any]
 
 
-def outgoing(request: ModelRequest, model: str) -> Outgoing:
+def outgoing(request: ModelRequest, model: str, *, ask_usage: bool = False) -> Outgoing:
     """Apply the run's model (if any) and settings. The history's bytes stay as they are.
+
+    Args:
+        ask_usage: make a stream report usage even if the program did not ask.
 
     Raises:
         RequestError: if the body is not a JSON object.
@@ -29,6 +32,8 @@ def outgoing(request: ModelRequest, model: str) -> Outgoing:
     dialect = request.dialect
     split = request.split or Splitter(dialect).split(request.body)
     changes = dialect.override(split.fields, request.sampling, model)
+    if ask_usage:
+        changes |= dialect.ask_usage(split.fields)
     if not changes:
         return Outgoing(request.body, model or request.model, dialect.sampling(split.fields))
     fields = dict(split.fields)

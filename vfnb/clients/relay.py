@@ -51,6 +51,8 @@ class Relay(ModelClient):
         timeout: longest silence of the upstream, in seconds.
         max_retries: how often a call is tried again after a lost connection, a 429, a 5xx or an unreadable
             answer, as long as nothing of an answer came.
+        ask_usage: ask streams for usage when the program did not, and keep it from the program. Without it such
+            calls have no token counts, and token limits cannot see them.
         retry_wait: seconds before the first retry; doubled for each further one. `Retry-After` wins.
     """
 
@@ -68,6 +70,7 @@ class Relay(ModelClient):
         timeout: float = 600.0,
         max_retries: int = 2,
         retry_wait: float = 0.5,
+        ask_usage: bool = False,
     ) -> None:
         for name, value in (("max_concurrency", max_concurrency), ("rpm", rpm), ("tpm", tpm)):
             if value is not None and value < 1:
@@ -83,6 +86,7 @@ class Relay(ModelClient):
         self._headers = dict(headers or {})
         self._max_retries = max_retries
         self._retry_wait = retry_wait
+        self._ask_usage = ask_usage
         self._connection = Connection(timeout)
         self._endpoint = endpoint(self.base_url, api_key_var, model)
         self._endpoint.configure(max_concurrency, rpm, tpm)
@@ -141,7 +145,7 @@ class Relay(ModelClient):
         await self._connection.close()
 
     async def call(self, request: ModelRequest) -> Reply:
-        call = outgoing(request, self.name)
+        call = outgoing(request, self.name, ask_usage=self._ask_usage)
         failed: list[ModelError] = []
         while True:
             try:

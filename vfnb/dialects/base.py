@@ -188,8 +188,16 @@ class Dialect(ABC, Generic[ReqT, RespT]):
 
     # streams, errors, upkeep
 
-    def reader(self) -> StreamReader:
-        """A fresh reader of one streamed reply."""
+    def ask_usage(self, fields: Raws) -> Changes:
+        """The changes that make a streamed reply report usage; none if it does anyway."""
+        return {}
+
+    def reader(self, *, usage: bool = True) -> StreamReader:
+        """A fresh reader of one streamed reply.
+
+        Args:
+            usage: whether the program asked for usage. If not, it is read but not passed on.
+        """
         return LastEventReader(self)
 
     def error_body(

@@ -77,5 +77,13 @@ class Chat(Dialect[dict[str, Any], dict[str, Any]]):
     ) -> list[bytes]:
         return chat_frame.frame_stream(response, model, created, usage=usage, size=size)
 
-    def reader(self) -> StreamReader:
-        return ChatReader()
+    def ask_usage(self, fields: Raws) -> Changes:
+        if self.wants_usage(fields) or not self.streams(fields):
+            return {}
+        options = load(fields["stream_options"]) if "stream_options" in fields else None
+        return {
+            "stream_options": dumps({**(options if isinstance(options, dict) else {}), "include_usage": True})
+        }
+
+    def reader(self, *, usage: bool = True) -> StreamReader:
+        return ChatReader(usage=usage)

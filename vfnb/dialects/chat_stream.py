@@ -18,10 +18,15 @@ class ChatReader(StreamReader):
     """Reads `chat.completion.chunk` events.
 
     A stream is complete with `[DONE]`, or without it if a `finish_reason` came. The last usage counts.
+    Everything from the `finish_reason` on is held back, as some streams and some programs end there.
+
+    Args:
+        usage: whether the program asked for usage; if not, an event with nothing else is not passed on.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, usage: bool = True) -> None:
         super().__init__()
+        self._show_usage = usage
         self._id = ""
         self._model = ""
         self._texts: dict[str, list[str]] = {}
@@ -33,8 +38,8 @@ class ChatReader(StreamReader):
         self._usage: Any = None
         self._bad: bytes = b""
 
-    def take(self, event: bytes, data: bytes) -> bool:
-        if data == b"[DONE]" or data.strip() == b"[DONE]":
+    def take(self, data: bytes) -> bool:
+        if data.strip() == b"[DONE]":
             self.complete = self.error is None
             return True
         try:
@@ -53,6 +58,7 @@ class ChatReader(StreamReader):
         if not self._id:
             self._id = chunk.get("id") or ""
             self._model = chunk.get("model") or ""
+        last = False
         for choice in chunk.get("choices") or ():
             if choice.get("index"):
                 continue
@@ -62,7 +68,12 @@ class ChatReader(StreamReader):
             reason = choice.get("finish_reason")
             if reason:
                 self._reason = reason
-        return False
+                last = True
+        return last
+
+    def _hold(self, event: bytes, data: bytes) -> None:
+        if self._show_usage or b'"usage"' not in data or not _only_usage(data):
+            self.held += event
 
     def close(self) -> None:
         super().close()
@@ -127,6 +138,11 @@ class ChatReader(StreamReader):
             "usage": self._usage,
         }
         return chat_decode.response(body)
+
+
+def _only_usage(data: bytes) -> bool:
+    chunk = loads(data)
+    return isinstance(chunk, dict) and not chunk.get("choices") and bool(chunk.get("usage"))
 
 
 def _merge(target: dict[str, Any], source: Any, *, fixed: set[str]) -> None:

@@ -48,7 +48,7 @@ def json_error(status: int, message: str, kind: str | None = None, code: str | N
 _OVERFLOW = re.compile(
     rb"context_length_exceeded|maximum context length|prompt is too long|max_model_len"
     rb"|prompt length \(?\d+\)? exceeds|exceeds? the (?:model'?s )?(?:maximum )?context"
-    rb"|context window|input is too long|too many tokens|exceed_context_size",
+    rb"|exceeds the available context size|exceed_context_size|exceeds? the context window|input is too long",
     re.IGNORECASE,
 )
 

@@ -157,17 +157,19 @@ class Split:
 
     def _splice(self, changes: dict[str, bytes]) -> bytes:
         edits = [(*self.span(key), value) for key, value in changes.items() if key in self.fields]
-        pieces, position = [], 0
+        view = memoryview(self.body)
+        pieces: list[bytes | memoryview] = []
+        position = 0
         for start, end, value in sorted(edits):
-            pieces += [self.body[position:start], value]
+            pieces += [view[position:start], value]
             position = end
         added = b"".join(
             b", " + dumps(key) + b": " + value for key, value in changes.items() if key not in self.fields
         )
         close = self.body.rindex(b"}")
-        if added and self.body[:close].rstrip()[-1:] == b"{":
+        if added and not self.fields and self.start < 0 and self.body[:close].rstrip()[-1:] == b"{":
             added = added[2:]
-        return b"".join([*pieces, self.body[position:close], added, self.body[close:]])
+        return b"".join([*pieces, view[position:close], added, view[close:]])
 
     def _rebuild(self, changes: dict[str, bytes | None], history: str | None) -> bytes:
         parts: dict[str, Any]

@@ -19,13 +19,14 @@ __all__ = ["LastEventReader", "StreamReader"]
 class StreamReader(ABC):
     """Reads one stream. Bytes pass through unchanged and in whole events, up to the terminal event.
 
-    The terminal event and what follows stay in `held` until the caller has stored the call.
+    The terminal event and what follows are read but stay in `held` until the caller has stored the call.
     """
 
     def __init__(self) -> None:
         self._events = EventSplitter()
+        self._holding = False
         self.held = b""
-        """Bytes kept back: the terminal event, or an unfinished one after `close`."""
+        """Bytes kept back: from the first event that says the end, or an unfinished one after `close`."""
         self.complete = False
         """Whether the stream said that it is at its end."""
         self.started = False
@@ -35,33 +36,36 @@ class StreamReader(ABC):
 
     def feed(self, chunk: bytes) -> bytes:
         """Take what came; return the bytes to pass on now."""
-        if self.held:
-            self.held += chunk
-            return b""
-        events = self._events.feed(chunk)
-        for number, event in enumerate(events):
+        passed = []
+        for event in self._events.feed(chunk):
             data = event_data(event)
-            if not data:
-                continue
-            self.started = True
-            if self.take(event, data):
-                self.held = b"".join(events[number:]) + self._events.flush()
-                return b"".join(events[:number])
-        return events[0] if len(events) == 1 else b"".join(events)
+            if data:
+                self.started = True
+                if self.take(data):
+                    self._holding = True
+            if self._holding:
+                self._hold(event, data)
+            else:
+                passed.append(event)
+        return passed[0] if len(passed) == 1 else b"".join(passed)
+
+    def _hold(self, event: bytes, data: bytes) -> None:
+        """Keep an event back; a subclass may drop what the program did not ask for."""
+        self.held += event
 
     def close(self) -> None:
         """The upstream closed: an event without its blank line still counts."""
         rest = self._events.flush()
-        if rest and not self.held:
+        if rest:
             data = event_data(rest)
             if data:
                 self.started = True
-                self.take(rest, data)
-            self.held = rest
+                self.take(data)
+            self._hold(rest, data)
 
     @abstractmethod
-    def take(self, event: bytes, data: bytes) -> bool:
-        """Note one event; True holds it and all that follows back."""
+    def take(self, data: bytes) -> bool:
+        """Note the data of one event; True holds it and all that follows back."""
 
     @abstractmethod
     def response(self) -> Response:
@@ -88,7 +92,7 @@ class LastEventReader(StreamReader):
         self._dialect = dialect
         self._last = b""
 
-    def take(self, event: bytes, data: bytes) -> bool:
+    def take(self, data: bytes) -> bool:
         if data == b"[DONE]":
             self.complete = True
             return True
