@@ -14,6 +14,7 @@ from support.views import HOSTILE, rows
 from vfnb.lab.intervals import estimate, pass_at_k, standard_error, t_quantile, variance, wilson
 from vfnb.lab.rows import Row
 from vfnb.lab.stats import per_task, summarise
+from vfnb.lab.tables import task_table
 
 
 @pytest.mark.parametrize("df", [1, 2, 3, 7.5, 30, 1000, 100_000])
@@ -176,3 +177,12 @@ def test_an_empty_summary_and_hostile_names() -> None:
     summary = summarise(bad)
     assert summary.unscored == 1
     check_bundle(summary._repr_mimebundle_())
+
+
+def test_the_table_of_tasks_has_typed_columns() -> None:
+    table = task_table([*rows(2), Row(task="t9", end_state="error", error="Boom")])
+    assert list(table["task"]) == ["t0", "t1", "t9"]
+    assert list(table["errors"]) == [1, 1, 1]
+    assert table["mean"].isna().tolist() == [False, False, True]
+    assert str(table.dtypes["pass_rate"]) == "Float64"
+    assert len(task_table([])) == 0

@@ -61,3 +61,26 @@ def test_quiet_leaves_no_output_and_show_displays(kernel: Kernel) -> None:
         "text/plain": "a",
         "text/html": "<b>a</b>",
     }
+
+
+def test_two_views_share_one_thread_that_ends_with_them(kernel: Kernel) -> None:
+    before = len(kernel.messages)
+    kernel.run("""
+import threading
+def senders(): return sum(thread.name == "vfnb-display" for thread in threading.enumerate())
+begin = time.monotonic()
+def done(): return min(15, int(8 * (time.monotonic() - begin)))
+some = [Progress(lambda n=n: view(done(), 16, name=f"run {n}")).start() for n in (1, 2)]
+time.sleep(1)
+assert senders() == 1
+for progress in some: progress.stop()
+time.sleep(0.2)
+assert senders() == 0
+""")
+    updates = [m["content"] for _, m in kernel.messages[before:] if m["msg_type"] == "update_display_data"]
+    names = {
+        content["transient"]["display_id"]: content["data"]["text/plain"].split(" · ")[0]
+        for content in updates
+    }
+    assert sorted(names.values()) == ["Run run 1", "Run run 2"]
+    assert len(updates) >= 4

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 from support.html_rules import check_bundle
 from support.talks import chain, failed, family
 from support.views import HOSTILE
 
 from vfnb.lab.kernel import show
-from vfnb.lab.sample import sample
+from vfnb.lab.sample import print_prompt_completions_sample, sample
 
 
 def test_a_sample_shows_prompt_completion_and_reward() -> None:
@@ -49,3 +52,27 @@ def test_many_and_hostile_samples_stay_in_bounds() -> None:
 def test_show_prints_where_there_is_no_cell(capsys: pytest.CaptureFixture[str]) -> None:
     show({"text/plain": "plain", "text/html": "<b>rich</b>"})
     assert capsys.readouterr().out == "plain\n"
+
+
+def test_print_takes_a_run_or_traces(capsys: pytest.CaptureFixture[str]) -> None:
+    class Run:
+        traces = [family(), failed()]
+
+    print_prompt_completions_sample(Run(), n=1, seed=3)
+    printed = capsys.readouterr().out
+    print_prompt_completions_sample(Run.traces, n=1, seed=3)
+    assert capsys.readouterr().out == printed
+    assert printed.startswith("1 of 2 rollouts\n\n=== ")
+    assert "--- completion" in printed
+
+
+def test_the_room_loads_nothing_heavy() -> None:
+    code = (
+        "import sys, vfnb.lab, vfnb.lab.display, vfnb.lab.graphs, vfnb.lab.figures, vfnb.lab.progress\n"
+        "print(sorted({'pandas', 'plotly', 'networkx', 'numpy', 'IPython', 'ipywidgets'} & set(sys.modules)))\n"
+        "print(callable(vfnb.lab.schema))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=50
+    )
+    assert done.stdout == "[]\nTrue\n"

@@ -183,14 +183,14 @@ def messages_request(body: dict[str, Any]) -> list[Message]:
         else:
             results = [block for block in content if block["type"] == "tool_result"]
             rest = [block for block in content if block["type"] != "tool_result"]
-            for block in results:
-                found.append(
-                    ToolMessage(
-                        tool_call_id=block["tool_use_id"],
-                        content=_parts(block["content"]),
-                        is_error=block.get("is_error", False),
-                    )
+            found += [
+                ToolMessage(
+                    tool_call_id=block["tool_use_id"],
+                    content=_parts(block["content"]),
+                    is_error=block.get("is_error", False),
                 )
+                for block in results
+            ]
             if rest:
                 found.append(UserMessage(content=_parts(rest)))
     return found

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from vfnb.trace import Trace
     from vfnb.types import Messages
 
-__all__ = ["Samples", "sample"]
+__all__ = ["Samples", "print_prompt_completions_sample", "sample"]
 
 MAX_TRACES = 10
 """Rollouts shown per cell."""
@@ -26,6 +26,11 @@ def sample(traces: Sequence[Trace], n: int = 3, *, seed: int = 0) -> Samples:
     """`n` rollouts drawn without replacement, in their own order; all if there are fewer."""
     chosen = sorted(random.Random(seed).sample(range(len(traces)), min(n, len(traces))))
     return Samples([traces[index] for index in chosen], of=len(traces))
+
+
+def print_prompt_completions_sample(run: Any, n: int = 3, *, seed: int = 0) -> None:
+    """Print `n` sampled rollouts of a run, or of a list of traces: prompt, completion, rewards."""
+    print(sample(getattr(run, "traces", run), n, seed=seed))
 
 
 class Samples(Sequence["Trace"]):
