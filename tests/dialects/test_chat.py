@@ -269,7 +269,7 @@ def test_finish_reasons(wire: str | None, calls: bool, reason: str) -> None:
     "body", [b"{}", b'{"choices": [1]}', b'{"choices":[{"message":3}]}', b"nothing", b"[]", b"\xff"]
 )
 def test_replies_that_are_none(body: bytes) -> None:
-    with pytest.raises(ValueError, match="not a|not JSON|not an object"):
+    with pytest.raises(ValueError, match=r"not a|not JSON|not an object"):
         CHAT.read_response(body)
 
 
