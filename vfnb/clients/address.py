@@ -6,6 +6,7 @@ import ipaddress
 import os
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from urllib.parse import urlsplit, urlunsplit
 
 from vfnb.errors import ConfigError
@@ -17,6 +18,7 @@ _SECRET_NAME = re.compile(r"auth|key|token|secret|cookie|password|credential", r
 _SECRET_VALUE = re.compile(r"^(bearer |basic |sk-)|^[A-Za-z0-9_\-+/=.]{32,}$", re.IGNORECASE)
 
 
+@lru_cache(256)
 def endpoint_url(base_url: str, path: str) -> str:
     """The URL of a route such as `/v1/chat/completions`, whether or not `base_url` ends in a version."""
     parts = urlsplit(base_url)
@@ -27,6 +29,7 @@ def endpoint_url(base_url: str, path: str) -> str:
     return urlunsplit((parts.scheme, parts.netloc, base + path, parts.query, ""))
 
 
+@lru_cache(64)
 def is_loopback(base_url: str) -> bool:
     """Whether the URL is on this machine."""
     host = urlsplit(base_url).hostname or ""
@@ -38,6 +41,7 @@ def is_loopback(base_url: str) -> bool:
         return False
 
 
+@lru_cache(256)
 def public_url(base_url: str | None) -> str | None:
     """The URL without user, password and query."""
     if base_url is None:

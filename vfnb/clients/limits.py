@@ -42,14 +42,19 @@ class Endpoint:
         """Start no call for this long."""
         self._paused_until = max(self._paused_until, time.monotonic() + seconds)
 
+    def try_acquire(self, tokens: int = 0) -> Permit | None:
+        """A turn if there is one now and nobody waits."""
+        return self._grant(tokens) if not self._waiting and self._delay(tokens) == 0 else None
+
     async def acquire(self, tokens: int = 0) -> Permit:
         """Wait for a turn. Cancelling gives it up.
 
         Args:
             tokens: expected size of the call; corrected by `Permit.release`.
         """
-        if not self._waiting and self._delay(tokens) == 0:
-            return self._grant(tokens)
+        permit = self.try_acquire(tokens)
+        if permit is not None:
+            return permit
         waiter: asyncio.Future[Permit] = asyncio.get_running_loop().create_future()
         entry = (waiter, tokens)
         self._waiting.append(entry)

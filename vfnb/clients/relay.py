@@ -181,9 +181,12 @@ class Relay(ModelClient):
         if key:
             headers |= request.dialect.auth(key)
         target = Target(url, address.public_url(url) or url, headers, key)
+        size = len(call.body) // 4
         try:
-            async with asyncio.timeout_at(request.deadline):
-                permit = await self._endpoint.acquire(len(call.body) // 4)
+            permit = self._endpoint.try_acquire(size)
+            if permit is None:
+                async with asyncio.timeout_at(request.deadline):
+                    permit = await self._endpoint.acquire(size)
         except TimeoutError as error:
             text = f"{target.shown}: the call's deadline passed while it waited for the endpoint's limits"
             raise UpstreamTimeout(text) from error

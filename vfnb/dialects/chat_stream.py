@@ -39,7 +39,7 @@ class ChatReader(StreamReader):
         self._bad: bytes = b""
 
     def take(self, data: bytes) -> bool:
-        if data.strip() == b"[DONE]":
+        if data[:1] != b"{" and data.strip() == b"[DONE]":
             self.complete = self.error is None
             return True
         try:
@@ -59,17 +59,21 @@ class ChatReader(StreamReader):
             self._id = chunk.get("id") or ""
             self._model = chunk.get("model") or ""
         last = False
-        for choice in chunk.get("choices") or ():
-            if choice.get("index"):
-                continue
-            delta = choice.get("delta")
-            if delta:
-                self._delta(delta)
-            reason = choice.get("finish_reason")
-            if reason:
-                self._reason = reason
-                last = True
+        choices = chunk.get("choices")
+        if isinstance(choices, list):
+            for choice in choices:
+                if isinstance(choice, dict) and not choice.get("index"):
+                    last = self._choice(choice) or last
         return last
+
+    def _choice(self, choice: dict[str, Any]) -> bool:
+        delta = choice.get("delta")
+        if isinstance(delta, dict):
+            self._delta(delta)
+        reason = choice.get("finish_reason")
+        if reason:
+            self._reason = reason
+        return bool(reason)
 
     def _hold(self, event: bytes, data: bytes) -> None:
         if self._show_usage or b'"usage"' not in data or not _only_usage(data):
@@ -88,9 +92,10 @@ class ChatReader(StreamReader):
                     self._texts[key].append(value)
                 else:
                     self._texts[key] = [value]
-            elif key == "tool_calls":
+            elif key == "tool_calls" and isinstance(value, list):
                 for fragment in value:
-                    self._call(fragment)
+                    if isinstance(fragment, dict):
+                        self._call(fragment)
             elif key == "function_call":
                 _merge(self._legacy, value, fixed={"name"})
             else:

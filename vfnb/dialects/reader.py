@@ -36,7 +36,7 @@ class StreamReader(ABC):
 
     def feed(self, chunk: bytes) -> bytes:
         """Take what came; return the bytes to pass on now."""
-        passed = []
+        passed: list[bytes] = []
         for event in self._events.feed(chunk):
             data = event_data(event)
             if data:

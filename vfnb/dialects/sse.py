@@ -23,10 +23,9 @@ class EventSplitter:
 
     def feed(self, chunk: bytes) -> list[bytes]:
         """The events that `chunk` completes."""
-        data = self._rest + chunk if self._rest else chunk
-        if data.count(b"\n\n") == 1 and data.endswith(b"\n\n") and b"\r" not in data:
-            self._rest = b""
-            return [data]
+        if not self._rest and is_one(chunk):
+            return [chunk]
+        data = self._rest + chunk
         events = []
         start = 0
         for match in _END.finditer(data):
@@ -44,10 +43,15 @@ class EventSplitter:
         return rest
 
 
+def is_one(event: bytes) -> bool:
+    """Whether these bytes are exactly one event of one line, the usual case."""
+    return event.find(b"\n") == len(event) - 2 and event[-1:] == b"\n" and b"\r" not in event
+
+
 def event_data(event: bytes) -> bytes:
     """The `data` of one event, its lines joined with LF; `b""` for a comment."""
-    if event.startswith(b"data: ") and event.find(b"\n") >= len(event) - 2 and b"\r" not in event:
-        return event[6:].rstrip(b"\n")
+    if event[:6] == b"data: " and is_one(event):
+        return event[6:-2]
     lines = [line[5:] for line in _LINES.split(event) if line.startswith(b"data:")]
     return b"\n".join(line[1:] if line[:1] == b" " else line for line in lines)
 
