@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -15,7 +14,7 @@ from vfnb.runtimes.box import Box
 from vfnb.runtimes.config import SubprocessConfig, register_runtime
 from vfnb.runtimes.environ import scrubbed
 from vfnb.runtimes.program import Program
-from vfnb.runtimes.strays import end_processes, signal_group
+from vfnb.runtimes.strays import end_processes
 from vfnb.utils.ids import new_id
 
 __all__ = ["MARKER", "SubprocessRuntime"]
@@ -68,8 +67,7 @@ class SubprocessRuntime(Runtime):
         self._stopped = True
         programs, self._programs = self._programs, []
         for program in programs:
-            if program.running:
-                signal_group(program.pid, signal.SIGKILL)
+            program.kill()
         if programs:
             end_processes(f"{MARKER}={self._marker}", grace=0)
         self._box.remove()
