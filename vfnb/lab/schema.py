@@ -81,8 +81,8 @@ version     int    the newest score version
 episode     text   id of the episode
 group       text   episodes of one group share a task
 env         text   name of its environment
-started     time   start
-ended       time   end
+started     time   when it started
+ended       time   when it ended
 time_s      float  seconds from start to end
 traces      int    its traces, superseded attempts apart
 failed      int    of these, ended in an error
@@ -114,8 +114,8 @@ tokens_cached     int  prompt tokens that the provider had cached
 tokens_reasoning  int  sampled tokens that were reasoning
 cost        float  US dollars, if known
 model       text   the model that served the first call
-started     time   start
-ended       time   end
+started     time   when it started
+ended       time   when it ended
 time_s      float  seconds from start to end
 boot_s      float  seconds of the boot stage
 setup_s     float  seconds of the setup stage

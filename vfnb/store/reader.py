@@ -334,7 +334,7 @@ class RunReader:
     def state(self, trace_id: str) -> Any:
         """The final state of a trace's program, None if it has none or has not ended."""
         rows = self.query(
-            "SELECT state FROM packs JOIN traces ON num = trace WHERE id = ? AND packs.state IS NOT NULL",
+            "SELECT packs.state FROM packs JOIN traces ON num = trace WHERE id = ? AND packs.state IS NOT NULL",
             (trace_id,),
         )
         return json.loads(decompress(rows[0][0])) if rows else None

@@ -112,7 +112,7 @@ def check_version(db: sqlite3.Connection, path: Path) -> int:
         tables = int(db.execute("SELECT count(*) FROM sqlite_master WHERE type = 'table'").fetchone()[0])
     except sqlite3.DatabaseError as error:
         raise StoreError(
-            f"{path} cannot be read as a run ({error}). If it is damaged, restore it from a copy; "
+            f"{path} cannot be read as a run ({error}{_missing(path)}). Restore it from a copy; "
             "fresh=True sets it aside and starts a new one"
         ) from error
     if tables == 0 and version == 0:
@@ -125,3 +125,15 @@ def check_version(db: sqlite3.Connection, path: Path) -> int:
             "upgrade with: pip install -U vfnb"
         )
     return version
+
+
+def _missing(path: Path) -> str:
+    """How much of a truncated file is gone, by the page size and count in its header (SQLite file format, 1.3)."""
+    with path.open("rb") as file:
+        head = file.read(32)
+    if not head.startswith(b"SQLite format 3\0"):
+        return ""
+    page = int.from_bytes(head[16:18], "big")
+    whole = (page if page > 1 else 65536) * int.from_bytes(head[28:32], "big")
+    size = path.stat().st_size
+    return f"; its last {whole - size} of {whole} bytes are lost" if size < whole else ""
