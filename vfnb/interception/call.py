@@ -29,7 +29,7 @@ __all__ = ["Call"]
 class Call:
     """Runs one request of a session and answers its exchange. Whatever happens is recorded once."""
 
-    __slots__ = ("_committed", "_exchange", "_headers", "_record", "_session", "_turn")
+    __slots__ = ("_admitted", "_committed", "_exchange", "_headers", "_record", "_session", "_turn")
 
     def __init__(
         self, session: Session, turn: Turn, exchange: Exchange, headers: Mapping[str, str], transport: str
@@ -38,6 +38,7 @@ class Call:
         self._turn = turn
         self._exchange = exchange
         self._headers = headers
+        self._admitted = False
         self._committed = False
         self._record = ModelCall(
             dialect=turn.dialect.name,
@@ -64,15 +65,21 @@ class Call:
             if stop is not None:
                 await self._stop(stop)
                 return
+            self._admitted = True
             try:
                 self._record.start = time.time()
                 await self._receive(await session.client.call(self._request()))
             finally:
-                session.leave()
+                self._leave()
         except asyncio.CancelledError:
             await self._cancelled()
         except Exception as error:
             await self._failed(error)
+
+    def _leave(self) -> None:
+        if self._admitted:
+            self._admitted = False
+            self._session.leave()
 
     async def _stop(self, reason: str) -> None:
         self._session.stop(reason)
@@ -84,7 +91,7 @@ class Call:
 
     def _request(self) -> ModelRequest:
         turn, session = self._turn, self._session
-        graph = session.trace.dag
+        graph = session.graph
         return ModelRequest(
             dialect=turn.dialect,
             split=turn.split,
@@ -133,8 +140,8 @@ class Call:
             tried = msgspec.structs.replace(
                 record, error=told, status=error.status or 502, delivered=False, end=told.at
             )
-            turn.settle(session.trace.dag)
-            delta = session.trace.dag.commit(tried, parent=turn.parent, new=turn.new, reply=None)
+            turn.settle(session.graph)
+            delta = session.graph.commit(tried, parent=turn.parent, new=turn.new, reply=None)
             session.store_later(delta)
             record.retry_of = tried.index
 
@@ -161,7 +168,8 @@ class Call:
         """Pass events on as they come, keep the last back until the call is stored."""
         exchange, record = self._exchange, self._record
         live = self._turn.stream and exchange.framed and not self._session.hooks.on_response
-        reader = self._turn.dialect.reader()
+        turn = self._turn
+        reader = turn.dialect.reader(usage=turn.dialect.wants_usage(turn.split.fields))
         kept: list[bytes] = []
         now = asyncio.get_running_loop().time
         failed: Exception | None = None
@@ -245,7 +253,7 @@ class Call:
         """Put the call into the graph, once."""
         session, turn, record = self._session, self._turn, self._record
         self._committed = True
-        graph = session.trace.dag
+        graph = session.graph
         turn.settle(graph)
         delta = graph.commit(
             record,
@@ -257,6 +265,7 @@ class Call:
         turn.splitter.remember(turn.split, record.prompt_node)
         session.retries.note(turn.digest, record.index, failed=response is None)
         self._exchange.call = record.index
+        self._leave()
         return delta
 
     # failures
@@ -311,7 +320,7 @@ class Call:
         """The request as hooks see it."""
         turn = self._turn
         return Request(
-            messages=turn.messages(self._session.trace.dag),
+            messages=turn.messages(self._session.graph),
             tools=turn.tools,
             model=turn.model,
             sampling=self._record.sampling_asked,

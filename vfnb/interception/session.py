@@ -71,6 +71,7 @@ class Session:
         self.key = f"vf-{secrets.token_hex(16)}"
         """The capability: who has it may call the model as this rollout."""
         self.trace = trace
+        self.graph = trace.dag
         self.client = client
         self.sampling = sampling or SamplingConfig()
         self.overrides: dict[str, Any] = self.sampling.given()
@@ -92,8 +93,10 @@ class Session:
         """The last call's overflow of the model's context, None once a later call succeeded."""
         self.requests = 0
         """Requests that came, refused ones included."""
+        self.last_request: float | None = None
+        """When the last request came, in seconds of the engine loop's clock."""
         self.retries = Retries(self.settings.keep_bytes)
-        self._reader = TurnReader(trace.dag)
+        self._reader = TurnReader(self.graph)
         self._watch = Watch(self.retries, self.settings)
         self._closed = False
         self._running = 0
@@ -103,7 +106,7 @@ class Session:
         self._writes: set[asyncio.Future[object]] = set()
 
     def __repr__(self) -> str:
-        return f"Session(trace={self.trace.id}, calls={len(self.trace.dag.calls)}, end={self._over()})"
+        return f"Session(trace={self.trace.id}, calls={len(self.graph.calls)}, end={self._over()})"
 
     @property
     def model(self) -> str:
@@ -136,6 +139,7 @@ class Session:
     ) -> Exchange | None:
         """The exchange that answered, None if the request was refused before there was one."""
         self.requests += 1
+        now = self.last_request = asyncio.get_running_loop().time()
         over = self._over()
         if over is not None:
             await sink.reply(*stopped(dialect, over))
@@ -154,7 +158,6 @@ class Session:
                 self._delivered(known)
                 self.retries.taken(known)
                 return known
-        now = asyncio.get_running_loop().time()
         if self._progress is None or self.retries.retry_of(turn.digest) is None:
             self._progress = now
         exchange = Exchange(dialect, turn.digest, token, sink, now, stream=turn.stream)
@@ -177,7 +180,7 @@ class Session:
         call = ModelCall(dialect=dialect.name, status=whole.status, delivered=False, transport=transport)
         call.error = error_info(error, stage="agent")
         call.start = call.end = call.error.at
-        await self.journal.append(self.trace.id, self.trace.dag.commit(call, parent=-1, new=[], reply=None))
+        await self.journal.append(self.trace.id, self.graph.commit(call, parent=-1, new=[], reply=None))
         self.failed(error)
         await sink.reply(*whole)
 
@@ -185,8 +188,8 @@ class Session:
         """Correct the record where the answer's fate differs from what was expected at the commit."""
         if exchange.call is None or exchange.failed:
             return
-        if self.trace.dag.calls[exchange.call].delivered != exchange.delivered:
-            self.store_later(self.trace.dag.update_call(exchange.call, delivered=exchange.delivered))
+        if self.graph.calls[exchange.call].delivered != exchange.delivered:
+            self.store_later(self.graph.update_call(exchange.call, delivered=exchange.delivered))
 
     # direct calls
 
@@ -232,7 +235,7 @@ class Session:
 
     async def admit(self, call: Call) -> str | None:
         """Wait for room under `max_turns`; then count the call in, or name the stop that refuses it."""
-        limits, counters = self.limits, self.trace.dag.counters
+        limits, counters = self.limits, self.graph.counters
         while True:
             over = self.stop_condition or limits.reached(counters)
             if over is not None:
@@ -351,6 +354,7 @@ class Session:
             await asyncio.wait(self._writes)
         self._watch.stop()
         self.retries.clear()
+        self._reader.clear()
 
 
 def _chat_body(

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["Turn", "TurnReader", "forwarded", "markers"]
 
 _FORWARDED = ("anthropic-beta", "openai-beta")
+_MAX_TOOL_LISTS = 32
 _NO_TOOLS: tuple[str | None, list[Tool]] = (None, [])
 
 
@@ -84,6 +85,11 @@ class TurnReader:
         turn.settle(self._graph)
         return turn
 
+    def clear(self) -> None:
+        """Let go of the bodies that are kept for the next request."""
+        self._splitters.clear()
+        self._tools.clear()
+
     def _read_tools(self, dialect: Dialect[Any, Any], split: Split) -> tuple[str | None, list[Tool]]:
         """Programs send the same list with every call; it is decoded once."""
         if dialect.history is None:
@@ -95,6 +101,8 @@ class TurnReader:
         key = bytes(fields.get("tools", b"")), bytes(fields.get("functions", b""))
         known = self._tools.get(key)
         if known is None:
+            if len(self._tools) >= _MAX_TOOL_LISTS:
+                self._tools.clear()
             tools = dialect.read_tools(split)
             known = self._tools[key] = self._graph.add_tools(tools), tools
         return known
