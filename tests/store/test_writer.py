@@ -314,6 +314,24 @@ def test_one_bad_write_does_not_spoil_its_neighbours(tmp_path: Path) -> None:
         assert [episode.id for episode in reader.episodes()] == ["one", "two"]
 
 
+def test_write_stands_when_its_waiter_was_cancelled(tmp_path: Path) -> None:
+    trace = trace_of(0)
+
+    async def main() -> None:
+        with RunStore.create_or_open(tmp_path) as store:
+            await begin(store, trace)
+            for delta in chat_turns(trace, 4):
+                waiter = asyncio.ensure_future(store.append(trace.id, delta))
+                waiter.cancel()
+                await asyncio.sleep(0)
+                assert waiter.cancelled()
+            await store.set_meta(x=1)
+
+    run(main())
+    with RunReader(tmp_path) as reader:
+        assert reader.load_trace(trace.id).num_turns == 2
+
+
 APPENDER = """
 import asyncio, sys
 sys.path.insert(0, sys.argv[2])

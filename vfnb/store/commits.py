@@ -6,23 +6,29 @@ import asyncio
 import sqlite3
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from vfnb.errors import StoreError
 from vfnb.store.connect import is_full
 
-__all__ = ["GroupCommit", "Operation"]
+__all__ = ["After", "GroupCommit", "Operation"]
 
 T = TypeVar("T")
 Operation = Callable[[sqlite3.Connection], T]
 """Statements of one write. It may run twice (again alone, if another one of its batch failed)."""
 
 
+After = Callable[[Exception | None], None]
+"""Told how a write ended, also when nobody waits for it any more; on the closing thread for the last ones."""
+
+
 class _Waiting(NamedTuple):
     operation: Operation[Any]
     future: asyncio.Future[Any]
     size: int
+    after: After | None
 
 
 class GroupCommit:
@@ -40,7 +46,7 @@ class GroupCommit:
         self._failed: StoreError | None = None
         self.checkpoint_wanted = False
 
-    def put(self, operation: Operation[T], size: int = 256) -> asyncio.Future[T]:
+    def put(self, operation: Operation[T], size: int = 256, after: After | None = None) -> asyncio.Future[T]:
         """Ask for a write; the future resolves once it is committed, with what the operation returned.
 
         Call it on the loop that owns the store. A write that fails gives its future a `StoreError`.
@@ -52,7 +58,7 @@ class GroupCommit:
             future.set_exception(StoreError(str(self._failed)))
             return future
         with self._lock:
-            self._waiting.append(_Waiting(operation, future, size))
+            self._waiting.append(_Waiting(operation, future, size, after))
             first = len(self._waiting) == 1
         if first:
             loop.call_soon(self.flush)
@@ -74,8 +80,11 @@ class GroupCommit:
                 outcomes = self._commit(batch)
             if self.checkpoint_wanted:
                 self.checkpoint_wanted = False
-                self._db.execute("PRAGMA wal_checkpoint(PASSIVE)")
+                with suppress(sqlite3.Error):  # all is committed; the WAL only stays long
+                    self._db.execute("PRAGMA wal_checkpoint(PASSIVE)")
         for one, outcome in zip(batch, outcomes, strict=True):
+            if one.after is not None:
+                one.after(outcome if isinstance(outcome, Exception) else None)
             _resolve(one.future, outcome)
         self._on_commit(sum(one.size for one in batch))
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from vfnb.errors import StoreError
 from vfnb.store import headline
 from vfnb.store.codec import encode_delta
-from vfnb.store.commits import GroupCommit
+from vfnb.store.commits import After, GroupCommit
 from vfnb.store.connect import Durability, connect_writer
 from vfnb.store.keeper import Keeper
 from vfnb.store.layout import CONFIG_NAME, DATABASE_NAME, LOCK_NAME, LOGS_NAME
@@ -195,18 +195,13 @@ class RunStore:
                 db.executemany("INSERT OR IGNORE INTO contents VALUES (?, ?)", shared)
             db.execute("INSERT INTO journal VALUES (?, ?)", (key, row))
 
-        future = self._put(write, len(row))
-        future.add_done_callback(lambda done: self._appended(live, shared, done))
-        return future
+        def after(error: Exception | None) -> None:
+            if error is None:
+                self._sharing.stored(shared)
+            else:
+                live.broken = str(error)
 
-    def _appended(self, live: _Live, shared: list[tuple[bytes, bytes]], done: asyncio.Future[None]) -> None:
-        if done.cancelled():
-            return
-        error = done.exception()
-        if error is None:
-            self._sharing.stored(shared)
-        else:
-            live.broken = str(error)
+        return self._put(write, len(row), after)
 
     async def finish_trace(self, trace: Trace, *, version: int = 0, score_hash: str | None = None) -> None:
         """Store an ended trace: headline, scores, branches, errors, marks; its journal becomes one pack.
@@ -228,9 +223,13 @@ class RunStore:
         else:
             packed = pack(trace.dag, elsewhere)
         ended = headline.Ended(live.num, trace, packed, shared, version, score_hash)
-        await self._put(ended.write, ended.size)
-        self._sharing.stored(shared)
-        self._live.pop(trace.id, None)
+
+        def after(error: Exception | None) -> None:
+            if error is None:
+                self._sharing.stored(shared)
+                self._live.pop(trace.id, None)
+
+        await self._put(ended.write, ended.size, after)
         self._drop_journal(live.num)
 
     def _drop_journal(self, num: int) -> None:
@@ -362,8 +361,8 @@ class RunStore:
     ) -> None:
         self.close()
 
-    def _put(self, operation: Any, size: int = 256) -> asyncio.Future[Any]:
-        return self._commits.put(operation, size)
+    def _put(self, operation: Any, size: int = 256, after: After | None = None) -> asyncio.Future[Any]:
+        return self._commits.put(operation, size, after)
 
     def _of(self, trace_id: str) -> _Live:
         live = self._live.get(trace_id)
