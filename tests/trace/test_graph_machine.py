@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from support.graphs import Recorder
 from support.renderer import completion, render, turn
 
-from vfnb.trace import Trace, TokenTurn, identity, pack, unpack
+from vfnb.trace import TokenTurn, Trace, identity, pack, unpack
 from vfnb.types import AssistantMessage, Message, SystemMessage, ToolCall, ToolMessage, Usage, UserMessage
 
 WORDS = st.sampled_from(["a", "b", "cc", "look at this", "é漢", " x\n", ""])
@@ -71,13 +71,17 @@ class GraphMachine(RuleBasedStateMachine):
         self.sent.append(sent)
         echo = AssistantMessage(
             content=reply.content,
-            tool_calls=[ToolCall(id=call.id, name=call.name, arguments='{"n":1}') for call in reply.tool_calls],
+            tool_calls=[
+                ToolCall(id=call.id, name=call.name, arguments='{"n":1}') for call in reply.tool_calls
+            ],
         )
         history.append(echo if salt else reply)
         if reply.tool_calls:
             history.append(ToolMessage(tool_call_id=call_id, content="result"))
 
-    def tokens(self, history: list[Message], text: str, salt: int, tip: int, known: int, bridge: bool) -> TokenTurn:
+    def tokens(
+        self, history: list[Message], text: str, salt: int, tip: int, known: int, bridge: bool
+    ) -> TokenTurn:
         """A client that keeps the history's ids (bridge), or one that renders all messages again."""
         whole = turn(history, text, salt=salt, experts=salt == 1)
         start = len(self.ids_of(tip))
@@ -187,7 +191,9 @@ class GraphMachine(RuleBasedStateMachine):
     def branches_cover_everything_once(self) -> None:
         graph, branches = self.recorder.graph, self.recorder.trace.branches
         parents = {node.parent for node in graph.nodes}
-        assert {branch.leaf for branch in branches} == {n.index for n in graph.nodes if n.index not in parents}
+        assert {branch.leaf for branch in branches} == {
+            n.index for n in graph.nodes if n.index not in parents
+        }
         owned = [index for branch in branches for index in branch.own]
         assert sorted(owned) == list(range(len(graph.nodes)))
         calls = sorted(call.index for branch in branches for call in branch.calls)

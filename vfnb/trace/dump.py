@@ -147,7 +147,7 @@ def _text(value: Any) -> Any:
         return b64encode(value).decode()
     if isinstance(value, dict):
         return {key: _text(item) for key, item in value.items()}
-    if isinstance(value, list):
+    if isinstance(value, (list, tuple)):
         return [_text(item) for item in value]
     return value
 
