@@ -1,1 +1,44 @@
-"""Room of vfnb."""
+"""Tasks, tasksets, their hooks and their scoring."""
+
+from vfnb.tasks.calling import call_hook, parameters_of
+from vfnb.tasks.data import NetworkPolicy, TaskData, TaskResources, TaskTimeout
+from vfnb.tasks.hashing import rollout_code, score_code
+from vfnb.tasks.hooks import Hook, HookSpec, metric, reward
+from vfnb.tasks.loading import load_taskset, taskset_class, tasksets
+from vfnb.tasks.scoring import Score, Scores, plain_hook, run_finalize, run_setup, run_validate, score
+from vfnb.tasks.state import State
+from vfnb.tasks.task import Task, TaskConfig
+from vfnb.tasks.taskset import Taskset, TasksetConfig
+from vfnb.tasks.views import FilterConfig, SelectConfig
+
+__all__ = [
+    "FilterConfig",
+    "Hook",
+    "HookSpec",
+    "NetworkPolicy",
+    "Score",
+    "Scores",
+    "SelectConfig",
+    "State",
+    "Task",
+    "TaskConfig",
+    "TaskData",
+    "TaskResources",
+    "TaskTimeout",
+    "Taskset",
+    "TasksetConfig",
+    "call_hook",
+    "load_taskset",
+    "metric",
+    "parameters_of",
+    "plain_hook",
+    "reward",
+    "rollout_code",
+    "run_finalize",
+    "run_setup",
+    "run_validate",
+    "score",
+    "score_code",
+    "taskset_class",
+    "tasksets",
+]

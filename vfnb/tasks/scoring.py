@@ -1,0 +1,255 @@
+"""Running a task's metrics and rewards, and the hooks around the agent."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from numbers import Real
+from typing import TYPE_CHECKING, Any
+
+from vfnb.errors import HookError, ScoringError, StageTimeout, VfnbError
+from vfnb.tasks.calling import call_hook, parameters_of
+from vfnb.tasks.hooks import MARKED, Hook, HookSpec, check_signature, spec_of
+from vfnb.trace import Reward
+
+if TYPE_CHECKING:
+    from vfnb.runtimes import Runtime
+    from vfnb.tasks.task import Task
+    from vfnb.trace import Trace
+
+__all__ = ["Score", "Scores", "plain_hook", "run_finalize", "run_setup", "run_validate", "score"]
+
+Log = Callable[[str], object]
+
+
+@dataclass(frozen=True)
+class Score:
+    """One reward. `value` is None until, and unless, its function has given a number."""
+
+    value: float | None
+    weight: float = 1.0
+
+
+@dataclass
+class Scores:
+    """What scoring found. Every signal starts as None, so a failed one is missing and never zero.
+
+    Attributes:
+        rewards: by name.
+        metrics: by name.
+        notes: warnings about the hooks themselves.
+    """
+
+    rewards: dict[str, Score] = field(default_factory=dict)
+    metrics: dict[str, float | None] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def reward(self) -> float | None:
+        """Sum of value times weight; None if there are no rewards or one has no value."""
+        values = [item.value for item in self.rewards.values()]
+        if not values or None in values:
+            return None
+        return math.fsum(item.value * item.weight for item in self.rewards.values() if item.value is not None)
+
+
+def plain_hook(function: Callable[..., Any], kind: str = "reward") -> Hook:
+    """A function outside any class as a hook; decorated or not.
+
+    Raises:
+        HookError: it is a hook of another kind, or takes a wrong parameter.
+    """
+    spec = spec_of(function) or HookSpec(kind, getattr(function, "__name__", kind))
+    if spec.kind != kind:
+        raise HookError(f"{spec.name} is a {spec.kind}, but a {kind} is wanted; decorate it with @{kind}")
+    check_signature(function, kind, MARKED[kind], method=False)
+    return Hook(spec, function)
+
+
+async def score(
+    task: Task[Any, Any, Any],
+    trace: Trace,
+    runtime: Runtime | None = None,
+    *,
+    hooks: Sequence[Hook] | None = None,
+    timeout: float | None = None,
+    log: Log | None = None,
+) -> Scores:
+    """Run metrics, then rewards, each kind by priority and order of definition, and record them on the trace.
+
+    Each result is on the trace before the next hook runs. The first failure ends the scoring.
+
+    Args:
+        runtime: the box that hooks may ask for; None when there is none any more.
+        hooks: what to run instead of the task's own.
+        timeout: seconds for each hook.
+        log: takes what hooks print.
+
+    Raises:
+        ScoringError: a hook raised (its exception is the cause), returned something that is not a finite number,
+            gave a name that another one has, or needs a runtime and there is none.
+        StageTimeout: a hook took too long.
+    """
+    if hooks is None:
+        hooks = [*task.hooks("metric"), *task.hooks("reward")]
+    hooks = [hook for kind in MARKED for hook in hooks if hook.spec.kind == kind]
+    run = _Scoring(task, trace, runtime, hooks)
+    for hook in hooks:
+        run.record(hook, await run.call(hook, timeout, log))
+    return run.scores
+
+
+class _Scoring:
+    def __init__(
+        self, task: Task[Any, Any, Any], trace: Trace, runtime: Runtime | None, hooks: Sequence[Hook]
+    ) -> None:
+        self.trace = trace
+        self.scores = Scores()
+        self.values = _values(task, trace, runtime)
+        self.owners: dict[str, str] = {}
+        for hook in hooks:
+            name = hook.spec.name
+            self._claim(name, _label(hook))
+            if runtime is None and "runtime" in parameters_of(hook.function):
+                raise ScoringError(f"{_label(hook)} needs a runtime, and this trace has none any more")
+            if hook.spec.kind == "reward":
+                self.scores.rewards[name] = Score(None, hook.spec.weight)
+                trace.rewards.pop(name, None)
+            else:
+                self.scores.metrics[name] = trace.metrics[name] = None
+
+    async def call(self, hook: Hook, timeout: float | None, log: Log | None) -> dict[str, float]:
+        label = _label(hook)
+        try:
+            result = await call_hook(
+                hook.function, self.values, label=label, timeout=timeout, log=log, blocked=self._note
+            )
+        except StageTimeout:
+            raise
+        except Exception as error:
+            failure = ScoringError(f"{label} raised {type(error).__name__}: {error}")
+            failure.retryable = isinstance(error, VfnbError) and error.retryable  # type: ignore[misc]
+            raise failure from error
+        if isinstance(result, dict):
+            return {_name(key, label): _number(value, f"{label}[{key!r}]") for key, value in result.items()}
+        return {hook.spec.name: _number(result, label)}
+
+    def record(self, hook: Hook, found: dict[str, float]) -> None:
+        own, label = hook.spec.name, _label(hook)
+        for name in found:
+            if name != own:
+                self._claim(name, label)
+        if hook.spec.kind == "reward":
+            if own not in found:
+                del self.scores.rewards[own]
+            for name, value in found.items():
+                self.scores.rewards[name] = Score(value, hook.spec.weight)
+                self.trace.rewards[name] = Reward(value=value, weight=hook.spec.weight)
+        else:
+            if own not in found:
+                del self.scores.metrics[own], self.trace.metrics[own]
+            self.scores.metrics.update(found)
+            self.trace.metrics.update(found)
+
+    def _claim(self, name: str, label: str) -> None:
+        if name in self.owners:
+            raise ScoringError(
+                f"{label} and {self.owners[name]} both give the score {name!r}; rename one of them"
+            )
+        self.owners[name] = label
+
+    def _note(self, line: str) -> None:
+        self.scores.notes.append(line)
+        self.trace.info.setdefault("warnings", []).append(line)
+
+
+def _values(task: Task[Any, Any, Any], trace: Trace | None, runtime: Runtime | None) -> dict[str, Any]:
+    state = trace.state if trace is not None else None
+    return {"trace": trace, "runtime": runtime, "task": task.data, "state": state}
+
+
+def _label(hook: Hook) -> str:
+    owner = getattr(hook.function, "__self__", None)
+    return f"{hook.spec.kind} {type(owner).__name__ + '.' if owner is not None else ''}{hook.spec.name}"
+
+
+def _name(key: Any, label: str) -> str:
+    if not isinstance(key, str) or not key:
+        raise ScoringError(f"{label} returned a dict with the key {key!r}; keys are the scores' names")
+    return key
+
+
+def _number(value: Any, label: str) -> float:
+    item = getattr(value, "item", None)
+    if not isinstance(value, Real) and callable(item) and getattr(value, "shape", None) == ():
+        value = item()  # a numpy or torch scalar
+    if not isinstance(value, Real):
+        fix = "a `return` is missing" if value is None else "return a float, or a dict of named floats"
+        raise ScoringError(f"{label} returned {value!r}, which is not a number; {fix}")
+    number = float(value)
+    if not math.isfinite(number):
+        raise ScoringError(
+            f"{label} returned {number}; return a finite number, or raise if there is no score"
+        )
+    return number
+
+
+async def run_setup(
+    task: Task[Any, Any, Any],
+    trace: Trace,
+    runtime: Runtime | None = None,
+    *,
+    timeout: float | None = None,
+    log: Log | None = None,
+) -> None:
+    """Give the trace a fresh state and call the task's `setup`, if it has one. What it raises is passed on."""
+    trace.state = task.make_state()
+    await _lifecycle("setup", task, trace, runtime, timeout, log)
+
+
+async def run_finalize(
+    task: Task[Any, Any, Any],
+    trace: Trace,
+    runtime: Runtime | None = None,
+    *,
+    timeout: float | None = None,
+    log: Log | None = None,
+) -> None:
+    """Call the task's `finalize`, if it has one. What it raises is passed on."""
+    await _lifecycle("finalize", task, trace, runtime, timeout, log)
+
+
+async def run_validate(
+    task: Task[Any, Any, Any], runtime: Runtime, *, timeout: float | None = None, log: Log | None = None
+) -> bool | None:
+    """Call the task's gold check: True or False, None if it has none or it cannot tell.
+
+    Raises:
+        HookError: it returned something else.
+    """
+    result = await _lifecycle("validate", task, None, runtime, timeout, log)
+    if result is not None and not isinstance(result, bool):
+        raise HookError(f"{type(task).__name__}.validate returned {result!r}; return True, False or None")
+    return result
+
+
+async def _lifecycle(
+    name: str,
+    task: Task[Any, Any, Any],
+    trace: Trace | None,
+    runtime: Runtime | None,
+    timeout: float | None,
+    log: Log | None,
+) -> Any:
+    method = getattr(task, name, None)
+    if method is None:
+        return None
+    label = f"{type(task).__name__}.{name}"
+
+    def note(line: str) -> None:
+        if trace is not None:
+            trace.info.setdefault("warnings", []).append(line)
+
+    values = _values(task, trace, runtime)
+    return await call_hook(method, values, label=label, timeout=timeout, log=log, blocked=note)

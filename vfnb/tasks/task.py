@@ -1,0 +1,189 @@
+"""One problem: its data, what prepares it and what scores it."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self
+
+from typing_extensions import TypeVar
+
+from vfnb._late import late
+from vfnb.errors import HookError, TasksetError
+from vfnb.tasks.data import TaskData
+from vfnb.tasks.hooks import LIFECYCLE, MARKED, Hook, check_signature, hooks_of, spec_of
+from vfnb.tasks.state import State
+from vfnb.utils.config import BaseConfig
+from vfnb.utils.generics import type_argument
+
+if TYPE_CHECKING:
+    from vfnb.runtimes import Runtime
+    from vfnb.tasks.scoring import Scores
+    from vfnb.trace import Trace
+
+__all__ = ["Task", "TaskConfig"]
+
+
+class TaskConfig(BaseConfig):
+    """Settings that each task uses while it runs or is scored, `TasksetConfig.task`."""
+
+
+DataT = TypeVar("DataT", bound=TaskData, default=TaskData)
+StateT = TypeVar("StateT", bound=State, default=State)
+ConfigT = TypeVar("ConfigT", bound=TaskConfig, default=TaskConfig)
+
+_BOUNDS = (("data", TaskData), ("state", State), ("config", TaskConfig))
+
+
+class Task(Generic[DataT, StateT, ConfigT]):
+    """`Task[Data, State, Config]`; later arguments may be left out.
+
+    A subclass may define `setup`, `finalize` and `validate` and methods marked `@vf.reward` or `@vf.metric`,
+    sync or async; each gets what its parameters name. All of them are checked when the class is defined.
+
+    Raises:
+        TasksetError: the data or the config is not of the declared class.
+    """
+
+    NEEDS_CONTAINER: ClassVar[bool] = False
+    """Whether the task only works in a container runtime."""
+
+    def __init__(self, data: DataT, config: ConfigT | None = None) -> None:
+        self.data: DataT = _checked_data(type(self), data)
+        self.config: ConfigT = _checked_config(type(self), config)
+        self._key: str | None = None
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        _check_arguments(cls)
+        _check_hooks(cls)
+
+    @classmethod
+    def data_type(cls) -> type[DataT]:
+        """The record class, from `Task[Data]`."""
+        return type_argument(cls, Task, 0, default=TaskData)  # type: ignore[no-any-return]
+
+    @classmethod
+    def state_type(cls) -> type[StateT]:
+        """The state class, from `Task[Data, State]`."""
+        return type_argument(cls, Task, 1, default=State)  # type: ignore[no-any-return]
+
+    @classmethod
+    def config_type(cls) -> type[ConfigT]:
+        """The config class, from `Task[Data, State, Config]`."""
+        return type_argument(cls, Task, 2, default=TaskConfig)  # type: ignore[no-any-return]
+
+    @property
+    def key(self) -> str:
+        """Identity for resuming: the data's own key, else its content hash; independent of the position."""
+        if self._key is None:
+            self._key = self.data.key or self.data.content_hash()
+        return self._key
+
+    @property
+    def name(self) -> str:
+        """A short name for tables: the data's name or id, else the position, else the start of the key."""
+        if self.data.name or self.data.id:
+            return self.data.name or self.data.id or ""
+        return str(self.data.idx) if self.data.idx is not None else self.key[:8]
+
+    def make_state(self) -> StateT:
+        """A fresh state for one rollout.
+
+        Raises:
+            TasksetError: a field of the state has no default.
+        """
+        cls = self.state_type()
+        required = [name for name, field in cls.model_fields.items() if field.is_required()]
+        if required:
+            raise TasksetError(
+                f"{cls.__name__}.{required[0]} needs a default: each rollout starts with {cls.__name__}()"
+            )
+        return cls()
+
+    def hooks(self, kind: str) -> list[Hook]:
+        """The task's hooks of one kind, bound, in the order in which they run."""
+        return [Hook(spec, getattr(self, name)) for name, spec in hooks_of(type(self), kind)]
+
+    async def score(self, trace: Trace, runtime: Runtime | None = None) -> Scores:
+        """Run the metrics, then the rewards, and record them on the trace; see `vfnb.tasks.score`."""
+        from vfnb.tasks.scoring import score
+
+        return await score(self, trace, runtime)
+
+    def placed(self, idx: int, key: str) -> Self:
+        """A copy that stands at a position of a taskset under a unique key."""
+        twin = copy.copy(self)
+        if self.data.idx != idx:
+            twin.data = self.data.model_copy(update={"idx": idx})
+        twin._key = key
+        return twin
+
+    def __repr__(self) -> str:
+        prompt = self.data.prompt_text
+        prompt = prompt if len(prompt) <= 60 else prompt[:57] + "..."
+        return f"{type(self).__name__}(idx={self.data.idx}, name={self.name!r}, prompt={prompt!r})"
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Any:
+        return late("Task.bundle", self)
+
+
+def _check_arguments(cls: type[Task[Any, Any, Any]]) -> None:
+    for index, (what, bound) in enumerate(_BOUNDS):
+        argument = type_argument(cls, Task, index, default=bound)
+        if isinstance(argument, type) and not issubclass(argument, bound):
+            raise TasksetError(
+                f"class {cls.__name__}(Task[...]): argument {index + 1}, the {what} class, must be a "
+                f"{bound.__name__}, got {argument.__name__}; the order is Task[Data, State, Config]"
+            )
+
+
+def _check_hooks(cls: type) -> None:
+    for name, allowed in LIFECYCLE.items():
+        method = inspect.getattr_static(cls, name, None)
+        if method is not None:
+            _check_method(cls, name, method, name, allowed)
+    inherited: dict[str, str] = {}
+    for level in reversed(cls.__mro__):
+        for name, value in vars(level).items():
+            spec = spec_of(value)
+            if spec is not None:
+                inherited[name] = spec.kind
+                _check_method(level, name, value, spec.kind, MARKED[spec.kind])
+            elif name in inherited and callable(value):
+                raise HookError(
+                    f"{level.__name__}.{name} replaces a {inherited[name]} and is none itself; "
+                    f"decorate it with @{inherited[name]}, or write `{name} = None` to drop the {inherited[name]}"
+                )
+
+
+def _check_method(cls: type, name: str, value: Any, kind: str, allowed: tuple[str, ...]) -> None:
+    bound_by_python = not isinstance(value, staticmethod)
+    function = getattr(value, "__func__", value)
+    if not callable(function):
+        raise HookError(f"{cls.__name__}.{name} must be a method, got {value!r}")
+    check_signature(function, kind, allowed, method=bound_by_python, owner=cls.__name__)
+
+
+def _checked_data(cls: type[Task[Any, Any, Any]], data: Any) -> Any:
+    wanted = cls.data_type()
+    if not isinstance(data, wanted):
+        raise TasksetError(
+            f"{cls.__name__}(data): expected {wanted.__name__}, got {type(data).__name__}; "
+            f"write {cls.__name__}({wanted.__name__}(...))"
+        )
+    return data
+
+
+def _checked_config(cls: type[Task[Any, Any, Any]], config: Any) -> Any:
+    wanted = cls.config_type()
+    if config is None:
+        return wanted()
+    if isinstance(config, wanted):
+        return config
+    if isinstance(config, TaskConfig) and issubclass(wanted, type(config)):
+        return wanted(**{name: getattr(config, name) for name in config.model_fields_set})
+    raise TasksetError(
+        f"{cls.__name__}(..., config): expected {wanted.__name__}, got {type(config).__name__}; "
+        f"declare `task: {wanted.__name__} = {wanted.__name__}()` on the TasksetConfig and pass self.config.task"
+    )
