@@ -56,6 +56,30 @@ def test_a_conversation_is_one_branch_and_says_what_was_asked_and_sent() -> None
             assert sent["messages"] == turn("a", "one", "b")
 
 
+@pytest.mark.parametrize("width", [1, 30])
+def test_a_history_that_is_written_anew_is_still_the_same(width: int) -> None:
+    said = [f"text {number}" for number in range(2 * width - 1)]
+    with (
+        Upstream(lambda data, _: f"text {len(data['messages'])}") as upstream,
+        served(upstream.url) as rollout,
+    ):
+        for number in range(1, 2 * width, 2):
+            post(rollout, body(turn(*said[:number])))
+        longer = body(turn(*said, f"text {2 * width - 1}", "more"))
+        edited = body([*turn(*said[:-1]), {"role": "user", "content": "another"}])
+        for asked in (longer, edited):
+            raw = json.dumps(asked, indent=2, sort_keys=True)
+            answer = httpx.post(rollout.url, content=raw, headers=rollout.headers)
+            assert answer.status_code == 200
+        dag = rollout.trace.dag
+        assert len(dag.nodes) == 2 * width + 4 and len(dag.leaves) == 2
+        assert [message.text for message in dag.messages(dag.leaves[0])][:-2] == [
+            *said,
+            f"text {2 * width - 1}",
+        ]
+        assert dag.messages(dag.calls[-1].prompt_node)[-1].text == "another"
+
+
 @pytest.mark.parametrize("stream", [False, True])
 def test_the_end_of_an_answer_waits_for_the_journal(stream: bool) -> None:
     journal = Journal(delay=0.3)

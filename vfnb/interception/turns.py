@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from vfnb.dialects import Dialect, Split, Splitter
 from vfnb.trace.identity import Identity, identity
-from vfnb.types import Message, Messages, Tool
+from vfnb.types import Message, Messages, SystemMessage, Tool
 
 if TYPE_CHECKING:
     from vfnb.trace.graph import MessageGraph
@@ -16,6 +17,9 @@ __all__ = ["Turn", "TurnReader", "forwarded", "markers"]
 
 _FORWARDED = ("anthropic-beta", "openai-beta")
 _MAX_TOOL_LISTS = 32
+_MAX_SEEN = 8192
+_FEW = 4
+_BLANK = SystemMessage(content="")
 _NO_TOOLS: tuple[str | None, list[Tool]] = (None, [])
 
 
@@ -64,6 +68,7 @@ class TurnReader:
     def __init__(self, graph: MessageGraph) -> None:
         self._graph = graph
         self._splitters: dict[str, Splitter] = {}
+        self._seen: dict[str, dict[bytes, tuple[Identity, ...]]] = {}
         self._tools: dict[tuple[bytes, bytes], tuple[str | None, list[Tool]]] = {}
 
     def read(self, dialect: Dialect[Any, Any], body: bytes) -> Turn:
@@ -75,19 +80,62 @@ class TurnReader:
         splitter = self._splitters.get(dialect.name)
         if splitter is None or splitter.dialect is not dialect:
             splitter = self._splitters[dialect.name] = Splitter(dialect)
+            self._seen.pop(dialect.name, None)
         split = splitter.split(body)
         dialect.check(split)
         turn = Turn(dialect, splitter, split)
         turn.tool_key, turn.tools = self._read_tools(dialect, split)
         if isinstance(split.known, int):
             turn.parent = split.known
-        turn.new = [(message, identity(message)) for message in dialect.read(split)]
-        turn.settle(self._graph)
+        if type(dialect).join is Dialect.join and dialect.history is not None:
+            self._read_items(turn)
+        else:
+            turn.new = [(message, identity(message)) for message in dialect.read(split)]
+            turn.settle(self._graph)
         return turn
+
+    def _read_items(self, turn: Turn) -> None:
+        """Item by item; those that are known by their digest are matched without being decoded."""
+        dialect, split = turn.dialect, turn.split
+        keys = turn.splitter.keys(split)
+        seen = self._seen.setdefault(dialect.name, {})
+        if not split.n_known:
+            turn.new = [(message, identity(message)) for message in dialect.head(split.fields)]
+        start = 0
+        if len(keys) > _FEW:
+            turn.settle(self._graph)
+            if not turn.new:
+                start = self._match(turn, keys, seen)
+        if len(seen) > _MAX_SEEN:
+            seen.clear()
+        for position in range(start, len(keys)):
+            found = [(message, identity(message)) for message in dialect.decode(split.items[position])]
+            seen[keys[position]] = tuple(ident for _, ident in found)
+            turn.new += found
+        turn.settle(self._graph)
+
+    def _match(self, turn: Turn, keys: list[bytes], seen: dict[bytes, tuple[Identity, ...]]) -> int:
+        """Follow the graph along items whose identities are remembered; returns how many items matched."""
+        ends: list[int] = []
+        known: list[tuple[Message, Identity]] = []
+        for key in keys:
+            idents = seen.get(key)
+            if idents is None:
+                break
+            known += [(_BLANK, ident) for ident in idents]
+            ends.append(len(known))
+        last, matched = self._graph.walk(turn.parent, known)
+        whole = bisect_right(ends, matched)
+        if whole and ends[whole - 1] < matched:  # an item of several messages of which only some are known
+            last, _ = self._graph.walk(turn.parent, known[: ends[whole - 1]])
+        if whole:
+            turn.parent = last
+        return whole
 
     def clear(self) -> None:
         """Let go of the bodies that are kept for the next request."""
         self._splitters.clear()
+        self._seen.clear()
         self._tools.clear()
 
     def _read_tools(self, dialect: Dialect[Any, Any], split: Split) -> tuple[str | None, list[Tool]]:
