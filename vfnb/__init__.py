@@ -1,6 +1,6 @@
 """A Jupyter-native research SDK for agentic RL and evaluation: `import vfnb as vf`.
 
-Public names load on first use, so the import itself is light.
+Public names load on first use, so that the import itself is light.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from vfnb import errors as errors
+    from vfnb_harnesses.program import ProgramHarness as Program
+
     from vfnb.agents import Agent as Agent
     from vfnb.agents import Harness as Harness
     from vfnb.agents import HarnessConfig as HarnessConfig
@@ -17,10 +18,77 @@ if TYPE_CHECKING:
     from vfnb.agents import Timeouts as Timeouts
     from vfnb.agents import harness as harness
     from vfnb.agents import make_agent as make_agent
+    from vfnb.clients import EvalClient as EvalClient
+    from vfnb.clients import ModelClient as ModelClient
+    from vfnb.clients import Price as Price
+    from vfnb.clients import Relay as Relay
+    from vfnb.clients import Scripted as Scripted
+    from vfnb.dialects import Dialect as Dialect
+    from vfnb.interception import Completion as Completion
+    from vfnb.interception import Limits as Limits
+    from vfnb.interception import SessionStopped as SessionStopped
+    from vfnb.lab import Summary as Summary
+    from vfnb.lab import print_prompt_completions_sample as print_prompt_completions_sample
+    from vfnb.lab import schema as schema
+    from vfnb.runs import Run as Run
+    from vfnb.runs import evaluate as evaluate
+    from vfnb.runs import load as load
+    from vfnb.runtimes import ProgramResult as ProgramResult
+    from vfnb.runtimes import Runtime as Runtime
+    from vfnb.runtimes import RuntimeConfig as RuntimeConfig
+    from vfnb.tasks import SelectConfig as SelectConfig
+    from vfnb.tasks import State as State
+    from vfnb.tasks import Task as Task
+    from vfnb.tasks import TaskConfig as TaskConfig
+    from vfnb.tasks import TaskData as TaskData
+    from vfnb.tasks import Taskset as Taskset
+    from vfnb.tasks import TasksetConfig as TasksetConfig
+    from vfnb.tasks import load_taskset as load_taskset
+    from vfnb.tasks import metric as metric
+    from vfnb.tasks import reward as reward
+    from vfnb.trace import Branch as Branch
+    from vfnb.trace import ErrorInfo as ErrorInfo
+    from vfnb.trace import Fork as Fork
+    from vfnb.trace import ModelCall as ModelCall
+    from vfnb.trace import Sample as Sample
+    from vfnb.trace import Trace as Trace
+    from vfnb.types import AssistantMessage as AssistantMessage
+    from vfnb.types import AudioContentPart as AudioContentPart
+    from vfnb.types import AudioSource as AudioSource
+    from vfnb.types import ContentPart as ContentPart
+    from vfnb.types import FileContentPart as FileContentPart
+    from vfnb.types import FileSource as FileSource
+    from vfnb.types import ImageUrlContentPart as ImageUrlContentPart
+    from vfnb.types import ImageUrlSource as ImageUrlSource
+    from vfnb.types import Message as Message
+    from vfnb.types import Messages as Messages
+    from vfnb.types import OpaqueContentPart as OpaqueContentPart
+    from vfnb.types import OtherMessage as OtherMessage
+    from vfnb.types import ReasoningContentPart as ReasoningContentPart
+    from vfnb.types import RefusalContentPart as RefusalContentPart
+    from vfnb.types import Request as Request
+    from vfnb.types import Response as Response
+    from vfnb.types import SamplingConfig as SamplingConfig
+    from vfnb.types import SystemMessage as SystemMessage
+    from vfnb.types import TextContentPart as TextContentPart
+    from vfnb.types import Tool as Tool
+    from vfnb.types import ToolCall as ToolCall
+    from vfnb.types import ToolMessage as ToolMessage
+    from vfnb.types import Usage as Usage
+    from vfnb.types import UserMessage as UserMessage
 
 __version__ = "0.1.0"
 
-_ROOMS: dict[str, tuple[str, ...]] = {
+_ROOMS: dict[str, str] = {
+    "vfnb.agents": "Agent Harness HarnessConfig HarnessSession Timeouts harness make_agent",
+    "vfnb.clients": "EvalClient ModelClient Price Relay Scripted",
+    "vfnb.dialects": "Dialect",
+    "vfnb.interception": "Completion Limits SessionStopped",
+    "vfnb.lab": "Summary print_prompt_completions_sample schema",
+    "vfnb.runs": "Run evaluate load",
+    "vfnb.runtimes": "ProgramResult Runtime RuntimeConfig",
+    "vfnb.tasks": "SelectConfig State Task TaskConfig TaskData Taskset TasksetConfig load_taskset metric reward",
+    "vfnb.trace": "Branch ErrorInfo Fork ModelCall Sample Trace",
     "vfnb.types": (
         "AssistantMessage AudioContentPart AudioSource ContentPart FileContentPart FileSource "
         "ImageUrlContentPart ImageUrlSource Message Messages OpaqueContentPart OtherMessage "
@@ -28,3 +96,89 @@ _ROOMS: dict[str, tuple[str, ...]] = {
         "TextContentPart Tool ToolCall ToolMessage Usage UserMessage"
     ),
 }
+"""Room by room, the names that it gives."""
+_WHERE = {name: (room, name) for room, names in _ROOMS.items() for name in names.split()}
+_WHERE["Program"] = ("vfnb_harnesses.program", "ProgramHarness")  # a plug-in, found by name like any other
+
+__all__ = [
+    "Agent",
+    "AssistantMessage",
+    "AudioContentPart",
+    "AudioSource",
+    "Branch",
+    "Completion",
+    "ContentPart",
+    "Dialect",
+    "ErrorInfo",
+    "EvalClient",
+    "FileContentPart",
+    "FileSource",
+    "Fork",
+    "Harness",
+    "HarnessConfig",
+    "HarnessSession",
+    "ImageUrlContentPart",
+    "ImageUrlSource",
+    "Limits",
+    "Message",
+    "Messages",
+    "ModelCall",
+    "ModelClient",
+    "OpaqueContentPart",
+    "OtherMessage",
+    "Price",
+    "Program",
+    "ProgramResult",
+    "ReasoningContentPart",
+    "RefusalContentPart",
+    "Relay",
+    "Request",
+    "Response",
+    "Run",
+    "Runtime",
+    "RuntimeConfig",
+    "Sample",
+    "SamplingConfig",
+    "Scripted",
+    "SelectConfig",
+    "SessionStopped",
+    "State",
+    "Summary",
+    "SystemMessage",
+    "Task",
+    "TaskConfig",
+    "TaskData",
+    "Taskset",
+    "TasksetConfig",
+    "TextContentPart",
+    "Timeouts",
+    "Tool",
+    "ToolCall",
+    "ToolMessage",
+    "Trace",
+    "Usage",
+    "UserMessage",
+    "__version__",
+    "evaluate",
+    "harness",
+    "load",
+    "load_taskset",
+    "make_agent",
+    "metric",
+    "print_prompt_completions_sample",
+    "reward",
+    "schema",
+]
+
+
+def __getattr__(name: str) -> Any:
+    try:
+        room, attribute = _WHERE[name]
+    except KeyError:
+        raise AttributeError(f"module 'vfnb' has no attribute {name!r}") from None
+    value = globals()[name] = getattr(import_module(room), attribute)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

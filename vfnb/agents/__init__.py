@@ -1,8 +1,8 @@
 """Agents: harnesses and the life cycle of a rollout."""
 
 from vfnb.agents.agent import Agent, make_agent
+from vfnb.agents.base import Harness, HarnessConfig
 from vfnb.agents.function import FunctionHarness, harness
-from vfnb.agents.harness import Harness, HarnessConfig
 from vfnb.agents.journal import Journal, MemoryJournal
 from vfnb.agents.limits import Timeouts
 from vfnb.agents.loading import harness_names, resolve_harness

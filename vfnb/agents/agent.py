@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vfnb import loops
-from vfnb.agents.harness import Harness
+from vfnb.agents.base import Harness
 from vfnb.agents.journal import Journal, MemoryJournal
 from vfnb.agents.limits import Timeouts
 from vfnb.agents.loading import resolve_harness
+from vfnb.agents.placement import check_placement
 from vfnb.agents.rollout import Ids, Rollout
 from vfnb.clients import ModelClient, resolve_model
 from vfnb.errors import ConfigError
@@ -61,7 +62,7 @@ class Agent:
             ConfigError: the task does not fit the harness or the runtime.
         """
         self.harness.check_task(task)
-        task.check_runtime(self.runtime.type)
+        check_placement(task, self.runtime)
 
     async def run(self, task: Task[Any, Any, Any]) -> Trace:
         """Run one task and score it; nothing is stored. Errors are on the trace, not raised.

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from vfnb.agents.harness import Harness, HarnessConfig
+from vfnb.agents.base import Harness, HarnessConfig
 from vfnb.agents.session import HarnessSession
 from vfnb.errors import HookError
 from vfnb.loops import on_worker

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Self
+
 from pydantic import Field
 
 from vfnb.utils.config import BaseConfig
+
+if TYPE_CHECKING:
+    from vfnb.tasks import TaskTimeout
 
 __all__ = ["Timeouts"]
 
@@ -24,3 +29,12 @@ class Timeouts(BaseConfig):
     """All metrics, rewards and judges together."""
     grace: float = Field(default=5.0, ge=0)
     """From a stop reply, or the agent's limit, until the program is ended by force."""
+
+    def with_task(self, task: TaskTimeout) -> Self:
+        """These limits for one task: what was set here wins over the task's own, the task's over defaults."""
+        own = {
+            name: value
+            for name, value in task.model_dump(exclude_none=True).items()
+            if name not in self.model_fields_set
+        }
+        return self.model_copy(update=own) if own else self

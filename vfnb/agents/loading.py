@@ -8,8 +8,8 @@ from collections.abc import Callable
 from importlib.metadata import entry_points
 from typing import Any
 
+from vfnb.agents.base import Harness
 from vfnb.agents.function import harness
-from vfnb.agents.harness import Harness
 from vfnb.errors import ConfigError
 from vfnb.utils.imports import import_object
 

@@ -61,6 +61,7 @@ class Rollout:
         self.task, self.agent, self.ids = task, agent, ids
         self.journal, self.pool = journal, pool
         self.logs = logs
+        self.timeouts = agent.timeouts.with_task(task.data.timeout)
         data = task.data
         self.trace = Trace(
             id=ids.trace,
@@ -70,7 +71,6 @@ class Rollout:
             agent=ids.role,
             rollout=ids.rollout,
         )
-        self.trace.state = task.make_state()
         self.runtime: Runtime | None = None
         self.session: Session | None = None
         self.view: HarnessSession | None = None
@@ -104,8 +104,7 @@ class Rollout:
         return self._retryable
 
     async def _stages(self) -> None:
-        trace, agent, task = self.trace, self.agent, self.task
-        limits = agent.timeouts
+        trace, agent, task, limits = self.trace, self.agent, self.task, self.timeouts
         async with self._stage("boot", limits.boot):
             self.runtime = make_runtime(agent.runtime)
             await self.runtime.start()
@@ -113,7 +112,7 @@ class Rollout:
         assert self.session is not None
         assert self.view is not None
         async with self._stage("setup", limits.setup):
-            await run_setup(task, trace, self.runtime)
+            await run_setup(task, trace, self.runtime, log=self._print)
             await loops.user().do(agent.harness.setup(self.view, task))
         async with self._stage("agent", None):
             verdict = await self._agent()
@@ -122,9 +121,9 @@ class Rollout:
         trace.answer = verdict.answer
         trace.stop_condition = verdict.stop
         async with self._stage("finalize", limits.finalize):
-            await run_finalize(task, trace, self.runtime)
+            await run_finalize(task, trace, self.runtime, log=self._print)
         async with self._stage("scoring", limits.scoring):
-            await score(task, trace, self.runtime)
+            await score(task, trace, self.runtime, log=self._print)
         ended = "stopped" if verdict.stop else "completed"
         trace.end_state = "dropped" if trace.dropped is not None else ended
 
@@ -146,6 +145,11 @@ class Rollout:
             log_file=self.logs / f"{self.trace.id}.log" if self.logs else None,
         )
 
+    def _print(self, text: str) -> None:
+        """What hooks print goes to the rollout's log."""
+        if self.view is not None and text.strip():
+            self.view.log(text.rstrip("\n"))
+
     def _connect(self) -> Any:
         """Open the loopback endpoint; called from the user loop at the first look at its URL."""
         assert self.session is not None
@@ -156,7 +160,7 @@ class Rollout:
         """Run the harness until it ends, a stop ends it, or its time is up."""
         assert self.session is not None
         assert self.view is not None
-        session, limits = self.session, self.agent.timeouts
+        session, limits = self.session, self.timeouts
         work = _on_user_loop(self.agent.harness.run(self.view, self.task))
         ended = asyncio.ensure_future(session.ended.wait())
         try:
@@ -181,7 +185,7 @@ class Rollout:
         return judge(result, raised, self.trace.dag.calls, harness=self.agent.harness.name)
 
     def _timed_out(self, session: Session) -> Verdict:
-        limit = self.agent.timeouts.agent
+        limit = self.timeouts.agent
         assert limit is not None
         if session.silent_for() >= min(STALLED_S, limit / 2):
             return Verdict(

@@ -57,7 +57,7 @@ class RunConfig(BaseConfig):
 
         identity = agent.identity()
         return cls(
-            taskset={"id": taskset.name, **taskset.config.model_dump(mode="json")},
+            taskset={**taskset.config.model_dump(mode="json"), "id": taskset.name},
             harness={**identity["harness"]["config"], "id": agent.harness.name},
             model=identity["model"],
             sampling=agent.sampling,

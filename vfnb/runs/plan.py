@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from vfnb.store import TaskRow
-from vfnb.tasks import rollout_code, scoring_code
+from vfnb.tasks import rollout_code, score_code
 from vfnb.utils.ids import canonical_json, digest, new_id
 
 if TYPE_CHECKING:
@@ -42,15 +42,17 @@ def plan(tasks: Sequence[Task[Any, Any, Any]], agent: Agent, rollouts: int) -> l
     for task in tasks:
         kind = type(task)
         if kind not in codes:
-            codes[kind] = rollout_code(kind), scoring_code(kind)
+            codes[kind] = rollout_code(kind), score_code(kind)
         code, scoring = codes[kind]
         config = canonical_json(task.config.model_dump(mode="json"))
         content = task.data.content_hash()
         if code is None or not setting_known:
             rollout_hash = new_id()
         else:
-            # A task's settings matter to the rollout only if some of its code runs before or during it.
-            rollout_hash = digest(content, canonical_json(setting), code, config if code else b"")
+            # A task's settings matter to the rollout only if some of its code runs before it.
+            rollout_hash = digest(
+                content, canonical_json(setting), code, task.key, config if hasattr(kind, "setup") else b""
+            )
         score_hash = new_id() if scoring is None else digest(scoring, config)
         group = digest(rollout_hash, task.key, size=8)
         units += [

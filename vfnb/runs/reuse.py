@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from vfnb.lab.rows import Row
 from vfnb.runs.plan import Unit
 from vfnb.runs.rows import stored_rows
 from vfnb.store import RunReader, RunStore, ScoreRow, ScoreVersion, TraceHead
-from vfnb.tasks import needs_runtime, rescore
+from vfnb.tasks import Task, parameters_of, run_finalize, score
 from vfnb.trace import ErrorInfo, Trace, error_info
 
 __all__ = ["Reuse", "take_over"]
@@ -96,7 +97,7 @@ async def _scores(store: RunStore, reader: RunReader, kept: Sequence[_Match], fo
     matched: list[_Match] = []
     for unit, head in kept:
         older = scored.get(head.id, {}).get(unit.score_hash)
-        if older is None and needs_runtime(type(unit.task)):
+        if older is None and _needs_runtime(unit.task):
             found.todo.append(unit)
             found.notes.append("scoring changed and needs the runtime: these rollouts run anew")
             store.supersede(head.id)
@@ -120,15 +121,26 @@ async def _score(unit: Unit, trace: Trace, reader: RunReader) -> ErrorInfo | Non
     trace.metrics.clear()
     trace.errors = [error for error in trace.errors if error.boundary != "scoring"]
     trace.end_state = "stopped" if trace.stop_condition else "completed"
-    trace.state = unit.task.make_state(reader.state(trace.id))
+    stored = reader.state(trace.id)
+    trace.state = unit.task.state_type().model_validate(stored) if stored else unit.task.make_state()
     try:
-        await rescore(unit.task, trace)
+        await run_finalize(unit.task, trace, None)
+        await score(unit.task, trace)
     except Exception as failure:
         error = error_info(failure, stage="scoring")
         trace.errors.append(error)
         trace.end_state = "error"
         return error
     return None
+
+
+def _needs_runtime(task: Task[Any, Any, Any]) -> bool:
+    """Whether a stored trace cannot be scored anew because the code asks for the runtime."""
+    functions = [hook.function for kind in ("metric", "reward") for hook in task.hooks(kind)]
+    finalize = getattr(task, "finalize", None)
+    if finalize is not None:
+        functions.append(finalize)
+    return any("runtime" in parameters_of(function) for function in functions)
 
 
 def _score_row(trace: Trace, score_hash: str, error: ErrorInfo | None) -> ScoreRow:

@@ -80,7 +80,7 @@ def evaluate(
     if rollouts < 1 or concurrency < 1 or (n is not None and n < 1):
         raise ConfigError(f"rollouts={rollouts}, n={n} and concurrency={concurrency} must be at least 1")
     source = _source(taskset)
-    tasks = source.materialise(n)
+    tasks = (source.take(n) if n is not None else source).resolve()
     agent = make_agent(
         harness,
         model=model,
@@ -132,7 +132,7 @@ def _source(taskset: Source) -> Taskset[Any, Any]:
         return taskset()
     if isinstance(taskset, Taskset):
         return taskset
-    if isinstance(taskset, Sequence):
+    if isinstance(taskset, Sequence) and not isinstance(taskset, str):
         return Taskset.of(taskset)
     raise ConfigError(f"taskset={taskset!r} is neither a taskset (object, class or id) nor a list of tasks")
 
