@@ -1,0 +1,170 @@
+"""User code that takes its time delays nobody else's model calls, and an interrupt ends a run quickly."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.addition import AdditionTask, AdditionTaskset, add, taskset
+from support.paths import ROOT
+
+import vfnb as vf
+
+
+class SleepsSync(AdditionTask):
+    @vf.reward
+    def slow(self, trace: vf.Trace) -> float:
+        time.sleep(5)
+        return 1.0
+
+
+class SleepsInAsync(AdditionTask):
+    @vf.reward
+    async def slow(self, trace: vf.Trace) -> float:
+        time.sleep(5)
+        return 1.0
+
+
+@pytest.mark.parametrize("kind", [SleepsSync, SleepsInAsync])
+def test_a_sleeping_reward_delays_no_model_call(tmp_path: Path, kind: type[AdditionTask]) -> None:
+    """One rollout is in its reward for 5 s while others, whose clients are on a loop of their own, go on."""
+    latency = 0.02
+
+    class Mixed(AdditionTaskset):
+        def load(self) -> list[Any]:
+            tasks: list[Any] = super().load()
+            return [kind(tasks[0].data, tasks[0].config), *tasks[1:]]
+
+    delays: list[float] = []
+
+    @vf.harness
+    def over_http(session: vf.HarnessSession, task: vf.Task) -> None:
+        """A sync harness in a thread of its own, as an outside program would be."""
+        import httpx
+
+        with httpx.Client(timeout=30) as client:
+            for _ in range(1 if task.data.idx == 0 else 30):
+                start = time.perf_counter()
+                client.post(
+                    f"{session.base_url}/chat/completions",
+                    json={"messages": [{"role": "user", "content": task.data.prompt}]},
+                    headers={"Authorization": f"Bearer {session.api_key}"},
+                ).raise_for_status()
+                delays.append(time.perf_counter() - start - latency)
+                time.sleep(0.05)
+
+    async def model(messages: vf.Messages) -> str:
+        return add(messages)
+
+    start = time.monotonic()
+    run = vf.evaluate(
+        Mixed(taskset(4).config), model=Echo(latency), harness=over_http, dir=tmp_path / "run"
+    ).wait(quiet=True)
+    assert time.monotonic() - start >= 5
+    assert run.summary.failed == 0
+    delays.sort()
+    assert delays[len(delays) // 2] < 0.05
+
+
+class Echo(vf.ModelClient):
+    """A model on the engine loop itself, so that only our own delays are seen."""
+
+    name = "echo"
+
+    def __init__(self, latency: float) -> None:
+        self.latency = latency
+
+    def identity(self) -> dict[str, Any]:
+        return {"kind": "echo"}
+
+    async def call(self, request: Any) -> Any:
+        from vfnb.clients import Reply
+        from vfnb.types import AssistantMessage, Response
+
+        await asyncio.sleep(self.latency)
+        response = Response(message=AssistantMessage(content="2"))
+        return Reply(response=response, body=request.dialect.frame(response, "echo", 0))
+
+
+def test_a_cancelled_run_keeps_what_was_finished(tmp_path: Path) -> None:
+    run = vf.evaluate(taskset(50), model=vf.Scripted(add, latency=0.1), concurrency=5, dir=tmp_path / "run")
+    while run.summary.finished < 5:
+        time.sleep(0.02)
+    start = time.monotonic()
+    run.cancel()
+    assert time.monotonic() - start < 10
+    states = set(run.frame("traces")["state"])
+    assert states == {"completed", "cancelled"}
+    assert run.summary.cancelled <= 5
+    assert not run.complete
+    again = vf.evaluate(taskset(50), model=vf.Scripted(add, latency=0.1), dir=tmp_path / "run").wait(
+        quiet=True
+    )
+    assert again.summary.scored == 50
+    assert again.summary.reused >= 5
+
+
+INTERRUPTED = textwrap.dedent(
+    """
+    import sys, pathlib, time
+    sys.path.insert(0, {tests!r})
+    import vfnb as vf
+    from support.addition import add, taskset
+
+    program = vf.Program(["python3", "-c", "import time; time.sleep(60)"])
+    run = vf.evaluate(taskset(4), model=vf.Scripted(add), harness=program, dir={folder!r})
+    while len(run.frame("traces")) < 4:
+        time.sleep(0.05)
+    time.sleep(0.5)
+    print("waiting", flush=True)
+    try:
+        run.wait(quiet=True)
+    except KeyboardInterrupt:
+        print("interrupted", flush=True)
+    run.cancel()
+    print(sorted(set(run.frame("traces")["state"])), flush=True)
+    """
+)
+
+
+def test_an_interrupt_returns_at_once_and_leaves_no_process(tmp_path: Path) -> None:
+    code = INTERRUPTED.format(tests=str(ROOT / "tests"), folder=str(tmp_path / "run"))
+    child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    assert child.stdout is not None
+    assert child.stdout.readline().strip() == "waiting"
+    os.kill(child.pid, signal.SIGINT)
+    start = time.monotonic()
+    assert child.stdout.readline().strip() == "interrupted"
+    assert time.monotonic() - start < 2
+    assert child.stdout.readline().strip() == "['cancelled']"
+    child.stdout.close()
+    assert child.wait(timeout=15) == 0
+    listing = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+    assert "import time; time.sleep(60)" not in listing
+
+
+def test_leaving_the_interpreter_stores_what_ran(tmp_path: Path) -> None:
+    code = textwrap.dedent(
+        """
+        import sys
+        sys.path.insert(0, {tests!r})
+        import vfnb as vf
+        from support.addition import add, taskset
+        run = vf.evaluate(taskset(4), model=vf.Scripted(add, latency=60), dir={folder!r})
+        while len(run.frame("traces")) < 4:
+            pass
+        """
+    ).format(tests=str(ROOT / "tests"), folder=str(tmp_path / "run"))
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=50, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert set(vf.load(tmp_path / "run").frame("traces")["state"]) == {"cancelled"}

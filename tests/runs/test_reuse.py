@@ -1,0 +1,172 @@
+"""Run a cell again: what is the same is taken over, what changed is done anew."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import vfnb as vf
+from vfnb.errors import StoreLocked
+
+CELL = """
+import vfnb as vf
+
+class Data(vf.TaskData):
+    answer: int
+
+class Sum(vf.Task[Data]):
+    @vf.reward
+    def exact(self, trace):
+        {reward}
+
+class Sums(vf.Taskset[Sum, vf.TasksetConfig]):
+    def load(self):
+        return [Sum(Data(prompt={prompt}, answer=2 * i), self.config.task) for i in range({n})]
+"""
+
+EXACT = "return float(trace.last_reply == str(self.data.answer))"
+PROMPT = "f'What is {i} + {i}?'"
+_cells = 0
+
+
+class Model:
+    """Counts its calls; always answers 2."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def __call__(self, messages: vf.Messages) -> str:
+        self.calls += 1
+        return "2"
+
+
+def cell(folder: Path, *, reward: str = EXACT, prompt: str = PROMPT, n: int = 5) -> vf.Taskset[Any, Any]:
+    """A taskset as a notebook cell defines it: source known, class new at each execution."""
+    global _cells
+    _cells += 1
+    path = folder / f"cell_{_cells}.py"
+    path.write_text(textwrap.dedent(CELL).format(reward=reward, prompt=prompt, n=n))
+    namespace: dict[str, Any] = {"__name__": "__main__", "__file__": str(path)}
+    exec(compile(path.read_text(), str(path), "exec"), namespace)
+    return namespace["Sums"]()  # type: ignore[no-any-return]
+
+
+def run(tmp_path: Path, model: Model, taskset: Any, **options: Any) -> vf.Run:
+    return vf.evaluate(taskset, model=vf.Scripted(model), dir=tmp_path / "run", **options).wait(quiet=True)
+
+
+def test_an_edited_reward_scores_anew_without_a_model_call(tmp_path: Path) -> None:
+    model = Model()
+    first = run(tmp_path, model, cell(tmp_path))
+    assert (model.calls, first.summary.reward.mean) == (5, 0.2)
+
+    edited = run(tmp_path, model, cell(tmp_path, reward="return 0.5"))
+    assert model.calls == 5
+    assert edited.summary.reward.mean == 0.5
+    assert edited.summary.reused == 5
+    assert edited.frame("runs")["score_versions"][0] == 2
+
+    back = run(tmp_path, model, cell(tmp_path))
+    assert model.calls == 5
+    assert back.summary.reward.mean == 0.2
+    assert list(back.rewards["exact"]) == [0.0, 1.0, 0.0, 0.0, 0.0]
+
+
+def test_the_same_cell_again_changes_nothing(tmp_path: Path) -> None:
+    model = Model()
+    first = run(tmp_path, model, cell(tmp_path))
+    again = run(tmp_path, model, cell(tmp_path))
+    assert model.calls == 5
+    assert [t.id for t in again.traces] == [t.id for t in first.traces]
+    assert again.frame("runs")["score_versions"][0] == 1
+
+
+def test_a_comment_in_a_reward_changes_nothing(tmp_path: Path) -> None:
+    model = Model()
+    run(tmp_path, model, cell(tmp_path))
+    again = run(tmp_path, model, cell(tmp_path, reward=f"# the same\n        {EXACT}"))
+    assert (model.calls, again.frame("runs")["score_versions"][0]) == (5, 1)
+
+
+def test_an_edited_prompt_runs_everything_anew(tmp_path: Path) -> None:
+    model = Model()
+    run(tmp_path, model, cell(tmp_path))
+    edited = run(tmp_path, model, cell(tmp_path, prompt="f'Add {i} and {i}.'"))
+    assert model.calls == 10
+    assert len(edited.traces) == 5
+    assert {t.messages[0].text[:3] for t in edited.traces} == {"Add"}
+
+    back = run(tmp_path, model, cell(tmp_path))
+    assert model.calls == 10
+    assert {t.messages[0].text[:4] for t in back.traces} == {"What"}
+
+
+def test_more_samples_and_more_tasks_extend_a_run(tmp_path: Path) -> None:
+    model = Model()
+    run(tmp_path, model, cell(tmp_path))
+    more = run(tmp_path, model, cell(tmp_path, n=7), rollouts=2)
+    assert model.calls == 14
+    assert len(more.traces) == 14
+    assert more.summary.reused == 5
+
+
+def test_a_scoring_error_is_mended_without_a_model_call(tmp_path: Path) -> None:
+    model = Model()
+    broken = run(tmp_path, model, cell(tmp_path, reward="return 1 / 0"))
+    assert broken.summary.failed == 5
+    assert broken.summary.reward.mean is None
+    assert set(broken.rewards["error"]) == {"ScoringError"}
+
+    mended = run(tmp_path, model, cell(tmp_path))
+    assert model.calls == 5
+    assert mended.summary.failed == 0
+    assert mended.summary.reward.mean == 0.2
+    assert [t.end_state for t in mended.traces] == ["completed"] * 5
+    assert [t.end_state for t in vf.load(mended.dir).traces] == ["completed"] * 5
+    assert vf.load(mended.dir).summary.failed == 0
+
+
+def test_rollouts_that_ended_by_an_error_run_again(tmp_path: Path) -> None:
+    taskset = cell(tmp_path)
+
+    def start(faults: dict[str, Any] | None) -> vf.Run:
+        model = vf.Scripted(lambda messages: "2", faults=faults)
+        return vf.evaluate(taskset, model=model, dir=tmp_path / "run").wait(quiet=True)
+
+    assert start({"kind": "server_error", "rate": 1.0}).summary.failed == 5
+    second = start(None)
+    assert (second.summary.failed, second.summary.scored) == (0, 5)
+    assert len(second.traces) == 5
+
+
+def test_fresh_runs_anew_and_keeps_the_old_run_aside(tmp_path: Path) -> None:
+    model = Model()
+    run(tmp_path, model, cell(tmp_path))
+    run(tmp_path, model, cell(tmp_path), fresh=True)
+    assert model.calls == 10
+    assert len(list((tmp_path / "run").glob("run-*.sqlite"))) == 1
+
+
+def test_resume_false_refuses_a_folder_with_rollouts(tmp_path: Path) -> None:
+    model = Model()
+    run(tmp_path, model, cell(tmp_path))
+    with pytest.raises(vf.errors.ConfigError, match="fresh=True"):
+        run(tmp_path, model, cell(tmp_path), resume=False)
+
+
+def test_a_second_writer_is_refused_by_name(tmp_path: Path) -> None:
+    first = vf.evaluate(cell(tmp_path), model=vf.Scripted(Model(), latency=1), dir=tmp_path / "run")
+    with pytest.raises(StoreLocked, match="process"):
+        run(tmp_path, Model(), cell(tmp_path))
+    first.cancel()
+
+
+def test_another_model_or_sampling_is_another_run(tmp_path: Path) -> None:
+    model = Model()
+    run(tmp_path, model, cell(tmp_path))
+    hot = run(tmp_path, model, cell(tmp_path), sampling={"temperature": 1.0})
+    assert model.calls == 10
+    assert len(hot.traces) == 5
