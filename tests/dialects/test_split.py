@@ -311,3 +311,15 @@ def test_an_open_end_is_not_remembered() -> None:
     splitter = Splitter(Headed())
     splitter.remember(splitter.split(b'{"system":"a","items":["x+"]}'), "mark")
     assert splitter.split(b'{"system":"a","items":["x+","y"]}').known is None
+
+
+def test_keys_before_the_history_may_change_with_many_tips() -> None:
+    splitter = Splitter(CHAT)
+    for number in range(8):
+        body = json.dumps({"turn": number, "messages": [{"role": "user", "content": f"{number}"}]}).encode()
+        splitter.remember(splitter.split(body), number)
+    body = b'{"turn": [9], "messages": [{"role": "user", "content": "5"}, 1]}'
+    split = splitter.split(body)
+    assert split.known == 5
+    assert plain(split) == {"turn": [9]}
+    assert list(map(bytes, split.items)) == [b"1"]

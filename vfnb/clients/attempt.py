@@ -16,7 +16,7 @@ from vfnb.clients.connection import JsonBody
 from vfnb.clients.limits import Permit
 from vfnb.clients.outgoing import Outgoing
 from vfnb.clients.stream import UpstreamStream
-from vfnb.errors import ModelError, UpstreamMalformed
+from vfnb.errors import ModelError, UpstreamMalformed, UpstreamRejected
 
 __all__ = ["Target", "attempt"]
 
@@ -45,7 +45,9 @@ async def attempt(
     reply: Reply | None = None
     try:
         async with asyncio.timeout_at(request.deadline):
-            response = await session.post(target.url, data=JsonBody(call.body), headers=target.headers)
+            response = await session.post(
+                target.url, data=JsonBody(call.body), headers=target.headers, allow_redirects=False
+            )
             reply = await _read(request, call, response, permit, target)
             return reply
     except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
@@ -62,6 +64,11 @@ async def _read(
     request: ModelRequest, call: Outgoing, response: aiohttp.ClientResponse, permit: Permit, target: Target
 ) -> Reply:
     status = response.status
+    if 300 <= status < 400:
+        to = response.headers.get("Location", "nowhere")
+        raise UpstreamRejected(
+            f"{target.shown} redirects to {to}; put that server into base_url", status=status
+        )
     if status >= 300:
         body = await response.read()
         raise failures.from_status(status, body, response.headers, request.dialect, target.shown, target.key)

@@ -45,8 +45,9 @@ def from_status(
     where = f"{url} answered {status}: {text}"
     if dialect.recognise_overflow(status, body):
         return ContextLengthError(text, status=status, body=body)
-    if status == 429 and code != "insufficient_quota":
-        return UpstreamRateLimited(where, status=status, body=body, retry_after=retry_after(headers))
+    wait = retry_after(headers)
+    if (status == 429 and code != "insufficient_quota") or (status == 503 and wait is not None):
+        return UpstreamRateLimited(where, status=status, body=body, retry_after=wait)
     if status in (408, 504):
         return UpstreamTimeout(where, status=status, body=body)
     if status >= 500:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -167,7 +168,9 @@ class Relay(ModelClient):
         """Seconds until the next try, None if there is none."""
         if tried > self._max_retries:
             return None
-        wait = self._retry_wait * 2 ** (tried - 1)
+        wait = (
+            self._retry_wait * 2 ** (tried - 1) * random.uniform(0.8, 1.2)
+        )  # calls that fell together spread
         told = getattr(error, "retry_after", None)
         if told is not None:
             wait = told

@@ -22,7 +22,7 @@ from vfnb.types import Messages, Response, Tool
 if TYPE_CHECKING:
     from vfnb.dialects.parts import Split
 
-__all__ = ["Changes", "Dialect", "Raws", "ReqT", "RespT"]
+__all__ = ["Changes", "Dialect", "Raws", "ReqT", "RespT", "load"]
 
 ReqT = TypeVar("ReqT")
 RespT = TypeVar("RespT")

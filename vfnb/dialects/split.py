@@ -7,7 +7,7 @@ for byte, only the tail is decoded; else the list is cut into raw slices in one 
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -28,6 +28,14 @@ _WINDOW = 48
 
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _list = msgspec.json.Decoder(list[msgspec.Raw])
+
+
+class _Place(NamedTuple):
+    """Start of the history in a body, the bytes before it with the list closed, and their keys."""
+
+    start: int
+    front: bytes
+    fields: dict[str, msgspec.Raw]
 
 
 class Splitter:
@@ -60,8 +68,9 @@ class Splitter:
             RequestError: 400 if the body is not a JSON object.
         """
         if self._key is not None:
-            for tip in self._candidates(body):
-                split = self._from_tip(body, tip)
+            places: list[_Place | None] = []
+            for tip in sorted(self._tips, key=lambda tip: tip.end - tip.start, reverse=True):
+                split = self._from_tip(body, tip, places)
                 if split is not None:
                     self._tips.remove(tip)
                     self._tips.append(tip)
@@ -113,17 +122,20 @@ class Splitter:
 
     # known prefix
 
-    def _candidates(self, body: bytes) -> list[Tip]:
-        return sorted(self._tips, key=lambda tip: tip.end - tip.start, reverse=True)
+    def _place(self, body: bytes, tip: Tip, found: list[_Place | None]) -> _Place | None:
+        """Where the body's history starts: where the tip's does, or found once for all tips."""
+        if body.startswith(memoryview(tip.front)[: -len(_CLOSE)]):
+            return _Place(tip.start, tip.front, tip.fields)
+        if not found:
+            found.append(self._locate(body))
+        return found[0]
 
-    def _from_tip(self, body: bytes, tip: Tip) -> Split | None:
-        front, fields = tip.front, tip.fields
-        start, size = tip.start, tip.end - tip.start
-        if not body.startswith(memoryview(front)[: -len(_CLOSE)]):
-            located = self._locate(body)
-            if located is None:
-                return None
-            start, front, fields = located
+    def _from_tip(self, body: bytes, tip: Tip, found: list[_Place | None]) -> Split | None:
+        place = self._place(body, tip, found)
+        if place is None:
+            return None
+        start, front, fields = place
+        size = tip.end - tip.start
         end = start + size
         window = min(size, _WINDOW)
         if body[end - window : end] != tip.body[tip.end - window : tip.end]:
@@ -164,8 +176,8 @@ class Splitter:
             tip=tip,
         )
 
-    def _locate(self, body: bytes) -> tuple[int, bytes, dict[str, msgspec.Raw]] | None:
-        """Where the history's first item starts, if the key is found before anything large."""
+    def _locate(self, body: bytes) -> _Place | None:
+        """Where the history's first item starts; only the first few occurrences of the key are tried."""
         position = 0
         for _ in range(4):
             found = self._find.search(body, position)
@@ -174,7 +186,7 @@ class Splitter:
             front = body[: found.end()] + _CLOSE
             fields = self._front(front)
             if fields is not None:
-                return found.end(), front, fields
+                return _Place(found.end(), front, fields)
             position = found.end()
         return None
 
