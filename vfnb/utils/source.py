@@ -236,30 +236,31 @@ def _syntax(function: FunctionType) -> str:
 
 
 def _find(lines: list[str], code: CodeType) -> ast.AST:
-    wanted = ast.Lambda if code.co_name == "<lambda>" else (ast.FunctionDef, ast.AsyncFunctionDef)
+    """The syntax of a code object: from its own block, or from the whole file if that cannot stand alone."""
     first = code.co_firstlineno
-    block = inspect.getblock(lines[first - 1 :])
-    candidates: list[ast.AST] = []
-    for text in (textwrap.dedent("".join(block)), "".join(lines)):
-        try:
-            tree = ast.parse(text)
-        except SyntaxError:
-            continue
-        offset = first if text != "".join(lines) else 1
-        candidates = [node for node in ast.walk(tree) if _is_at(node, wanted, first - offset + 1, code)]
-        if candidates:
-            break
-    if len(candidates) > 1:  # several lambdas in one line: tell them apart by the column of their body
+    if code.co_name != "<lambda>":
+        block = textwrap.dedent("".join(inspect.getblock(lines[first - 1 :])))
+        if found := _candidates(block, code, 1):
+            return found[0]
+    found = _candidates("".join(lines), code, first)
+    if len(found) > 1:  # several lambdas in one line: told apart by the column of their body
         columns = {column for _, _, column, _ in code.co_positions() if column is not None}
-        candidates = [node for node in candidates if getattr(node, "body").col_offset in columns]  # noqa: B009
-    if len(candidates) != 1:
+        found = [node for node in found if isinstance(node, ast.Lambda) and node.body.col_offset in columns]
+    if len(found) != 1:
         raise _UnknownSource(code.co_qualname)
-    return candidates[0]
+    return found[0]
 
 
-def _is_at(node: ast.AST, wanted: Any, line: int, code: CodeType) -> bool:
-    if not isinstance(node, wanted):
+def _candidates(text: str, code: CodeType, line: int) -> list[ast.AST]:
+    try:
+        return [node for node in ast.walk(ast.parse(text)) if _is_at(node, line, code.co_name)]
+    except SyntaxError:
+        return []
+
+
+def _is_at(node: ast.AST, line: int, name: str) -> bool:
+    if isinstance(node, ast.Lambda):
+        return name == "<lambda>" and node.lineno == line
+    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
         return False
-    decorators = getattr(node, "decorator_list", [])
-    start = min([node.lineno, *(decorator.lineno for decorator in decorators)])
-    return start == line and getattr(node, "name", "<lambda>") == code.co_name
+    return node.name == name and min(item.lineno for item in [node, *node.decorator_list]) == line
