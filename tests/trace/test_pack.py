@@ -9,8 +9,9 @@ from support.graphs import Recorder, assistant, system, user
 
 from vfnb.errors import TraceError
 from vfnb.trace import MessageGraph, Packed, Trace, pack, unpack
-from vfnb.trace.pack import token_counts, token_records, unpack_structure
+from vfnb.trace.pack import token_counts, unpack_structure
 from vfnb.trace.records import TokenRecord
+from vfnb.trace.table import token_records
 
 SHAPES = {"linear": linear, "compaction": compaction, "subagents": subagents}
 

@@ -13,8 +13,8 @@ from vfnb.errors import TraceError
 from vfnb.trace.calls import call_from, call_schema, plain_call
 from vfnb.trace.graph import MessageGraph
 from vfnb.trace.identity import content
-from vfnb.trace.pack import TokenTable, restore_tokens, token_table
 from vfnb.trace.records import SCHEMA_VERSION, NodeRecord
+from vfnb.trace.table import TokenTable, restore_tokens, token_table
 from vfnb.types import message_adapter
 
 if TYPE_CHECKING:
