@@ -59,7 +59,7 @@ def read_key(variable: str | None, base_url: str) -> str | None:
     """
     if variable is None:
         return None
-    key = os.environ.get(variable)
+    key = os.environ.get(variable, "").strip()  # a file's last newline is no part of it
     if key:
         return key
     if is_loopback(base_url):
