@@ -286,17 +286,13 @@ class Trace(BaseModel):
 
     # Reaching up
 
-    def graph(self, **options: Any) -> Any:
+    def graph(self) -> Any:
         """The messages as a `networkx.DiGraph`."""
-        return late("Trace.graph", self, **options)
+        return late("Trace.graph", self)
 
-    def plot(self, **options: Any) -> Any:
+    def plot(self) -> Any:
         """The messages as a `plotly` figure."""
-        return late("Trace.plot", self, **options)
-
-    def view(self, **options: Any) -> Any:
-        """A widget to read the trace in."""
-        return late("Trace.view", self, **options)
+        return late("Trace.plot", self)
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
         return late("Trace.bundle", self)
