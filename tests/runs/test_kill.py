@@ -84,9 +84,10 @@ def check_complete(folder: Path, n: int) -> None:
     run = vf.load(folder / "run")
     assert run.complete
     assert len(run.traces) == n
-    units = run.frame("traces")[["task_key", "rollout"]]
+    traces = run.frame("traces", where="NOT superseded")
+    units = traces[["task_key", "rollout"]]
     assert len(units.drop_duplicates()) == n
-    assert set(run.frame("traces")["state"]) == {"completed"}
+    assert set(traces["state"]) == {"completed"}
     database = sqlite3.connect(folder / "run" / "run.sqlite")
     assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     assert database.execute("SELECT count(*) FROM traces WHERE state = 'running'").fetchone() == (0,)

@@ -32,15 +32,9 @@ PROMPT = "f'What is {i} + {i}?'"
 _cells = 0
 
 
-class Model:
-    """Counts its calls; always answers 2."""
-
-    def __init__(self) -> None:
-        self.calls = 0
-
-    def __call__(self, messages: vf.Messages) -> str:
-        self.calls += 1
-        return "2"
+def counting() -> vf.Scripted:
+    """A model that always answers 2 and counts its calls."""
+    return vf.Scripted(["2"], cycle=True)
 
 
 def cell(folder: Path, *, reward: str = EXACT, prompt: str = PROMPT, n: int = 5) -> vf.Taskset[Any, Any]:
@@ -54,12 +48,12 @@ def cell(folder: Path, *, reward: str = EXACT, prompt: str = PROMPT, n: int = 5)
     return namespace["Sums"]()  # type: ignore[no-any-return]
 
 
-def run(tmp_path: Path, model: Model, taskset: Any, **options: Any) -> vf.Run:
-    return vf.evaluate(taskset, model=vf.Scripted(model), dir=tmp_path / "run", **options).wait(quiet=True)
+def run(tmp_path: Path, model: vf.Scripted, taskset: Any, **options: Any) -> vf.Run:
+    return vf.evaluate(taskset, model=model, dir=tmp_path / "run", **options).wait(quiet=True)
 
 
 def test_an_edited_reward_scores_anew_without_a_model_call(tmp_path: Path) -> None:
-    model = Model()
+    model = counting()
     first = run(tmp_path, model, cell(tmp_path))
     assert (model.calls, first.summary.reward.mean) == (5, 0.2)
 
@@ -67,7 +61,7 @@ def test_an_edited_reward_scores_anew_without_a_model_call(tmp_path: Path) -> No
     assert model.calls == 5
     assert edited.summary.reward.mean == 0.5
     assert edited.summary.reused == 5
-    assert edited.frame("runs")["score_versions"][0] == 2
+    assert edited.frame("runs")["version"][0] == 1
 
     back = run(tmp_path, model, cell(tmp_path))
     assert model.calls == 5
@@ -76,23 +70,23 @@ def test_an_edited_reward_scores_anew_without_a_model_call(tmp_path: Path) -> No
 
 
 def test_the_same_cell_again_changes_nothing(tmp_path: Path) -> None:
-    model = Model()
+    model = counting()
     first = run(tmp_path, model, cell(tmp_path))
     again = run(tmp_path, model, cell(tmp_path))
     assert model.calls == 5
     assert [t.id for t in again.traces] == [t.id for t in first.traces]
-    assert again.frame("runs")["score_versions"][0] == 1
+    assert again.frame("runs")["version"][0] == 0
 
 
 def test_a_comment_in_a_reward_changes_nothing(tmp_path: Path) -> None:
-    model = Model()
+    model = counting()
     run(tmp_path, model, cell(tmp_path))
     again = run(tmp_path, model, cell(tmp_path, reward=f"# the same\n        {EXACT}"))
-    assert (model.calls, again.frame("runs")["score_versions"][0]) == (5, 1)
+    assert (model.calls, again.frame("runs")["version"][0]) == (5, 0)
 
 
 def test_an_edited_prompt_runs_everything_anew(tmp_path: Path) -> None:
-    model = Model()
+    model = counting()
     run(tmp_path, model, cell(tmp_path))
     edited = run(tmp_path, model, cell(tmp_path, prompt="f'Add {i} and {i}.'"))
     assert model.calls == 10
@@ -105,7 +99,7 @@ def test_an_edited_prompt_runs_everything_anew(tmp_path: Path) -> None:
 
 
 def test_more_samples_and_more_tasks_extend_a_run(tmp_path: Path) -> None:
-    model = Model()
+    model = counting()
     run(tmp_path, model, cell(tmp_path))
     more = run(tmp_path, model, cell(tmp_path, n=7), rollouts=2)
     assert model.calls == 14
@@ -114,7 +108,7 @@ def test_more_samples_and_more_tasks_extend_a_run(tmp_path: Path) -> None:
 
 
 def test_a_scoring_error_is_mended_without_a_model_call(tmp_path: Path) -> None:
-    model = Model()
+    model = counting()
     broken = run(tmp_path, model, cell(tmp_path, reward="return 1 / 0"))
     assert broken.summary.failed == 5
     assert broken.summary.reward.mean is None
@@ -143,7 +137,7 @@ def test_rollouts_that_ended_by_an_error_run_again(tmp_path: Path) -> None:
 
 
 def test_fresh_runs_anew_and_keeps_the_old_run_aside(tmp_path: Path) -> None:
-    model = Model()
+    model = counting()
     run(tmp_path, model, cell(tmp_path))
     run(tmp_path, model, cell(tmp_path), fresh=True)
     assert model.calls == 10
@@ -151,21 +145,21 @@ def test_fresh_runs_anew_and_keeps_the_old_run_aside(tmp_path: Path) -> None:
 
 
 def test_resume_false_refuses_a_folder_with_rollouts(tmp_path: Path) -> None:
-    model = Model()
+    model = counting()
     run(tmp_path, model, cell(tmp_path))
     with pytest.raises(vf.errors.ConfigError, match="fresh=True"):
         run(tmp_path, model, cell(tmp_path), resume=False)
 
 
 def test_a_second_writer_is_refused_by_name(tmp_path: Path) -> None:
-    first = vf.evaluate(cell(tmp_path), model=vf.Scripted(Model(), latency=1), dir=tmp_path / "run")
+    first = vf.evaluate(cell(tmp_path), model=vf.Scripted(["2"], cycle=True, latency=1), dir=tmp_path / "run")
     with pytest.raises(StoreLocked, match="process"):
-        run(tmp_path, Model(), cell(tmp_path))
+        run(tmp_path, counting(), cell(tmp_path))
     first.cancel()
 
 
 def test_another_model_or_sampling_is_another_run(tmp_path: Path) -> None:
-    model = Model()
+    model = counting()
     run(tmp_path, model, cell(tmp_path))
     hot = run(tmp_path, model, cell(tmp_path), sampling={"temperature": 1.0})
     assert model.calls == 10

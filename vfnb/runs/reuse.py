@@ -105,8 +105,11 @@ async def _scores(store: RunStore, reader: RunReader, kept: Sequence[_Match], fo
         trace = reader.load_trace(head.id, version=older)
         error: ErrorInfo | None = None
         if older is None:
+            before = trace.end_state
             error = await _score(unit, trace, reader)
             found.rescored += 1
+            if "error" in (before, trace.end_state):
+                await store.restate(trace)
         rows.append(_score_row(trace, unit.score_hash, error))
         matched.append((unit, head))
         await asyncio.sleep(0)

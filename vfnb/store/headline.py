@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from vfnb.trace.pack import Packed
     from vfnb.trace.trace import Trace
 
-__all__ = ["STAGES", "Ended", "add_scores", "branch_rows", "insert"]
+__all__ = ["STAGES", "Ended", "add_scores", "branch_rows", "insert", "restate"]
 
 STAGES = ("boot", "setup", "agent", "finalize", "scoring")
 """Rollout stages with a duration column of their own (`<stage>_s`)."""
@@ -68,7 +68,7 @@ class Ended:
         self.score_hash = score_hash
         self.shared = shared
         self._headline = _headline(trace)
-        header = compress(json.dumps(trace.header(), default=str, separators=(",", ":")).encode())
+        header = _header(trace)
         columns = (packed.structure, packed.texts, packed.tokens)
         self._pack = (num, packed.version, header, _state(trace), *columns)
         self._branches = branch_rows(num, trace)
@@ -85,12 +85,11 @@ class Ended:
 
     def write(self, db: sqlite3.Connection) -> None:
         """Write all rows. The journal of the trace is of no use from here on."""
-        names = ", ".join(f"{name} = ?" for name in self._headline)
-        db.execute(f"UPDATE traces SET {names} WHERE num = ?", (*self._headline.values(), self.num))
+        _update(db, self.num, self._headline)
         db.executemany("INSERT OR IGNORE INTO contents VALUES (?, ?)", self.shared)
         db.execute("INSERT INTO packs VALUES (?, ?, ?, ?, ?, ?, ?)", self._pack)
         db.executemany("INSERT INTO branches VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", self._branches)
-        db.executemany("INSERT INTO errors VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", self._errors)
+        _write_errors(db, self._errors)
         if self._marks:
             db.execute("DELETE FROM marks WHERE trace = ?", (self.num,))
             db.executemany("INSERT INTO marks (trace, kind, text, at) VALUES (?, ?, ?, ?)", self._marks)
@@ -99,6 +98,30 @@ class Ended:
             (self.version, time.time(), "rescore" if self.version else "live"),
         )
         _score(db, self.version, self.num, self._scores, self.score_hash)
+
+
+def restate(db: sqlite3.Connection, trace: Trace) -> None:
+    """Write the end state and the errors of a stored trace anew: scoring it again has changed them."""
+    row = db.execute("SELECT num FROM traces WHERE id = ?", (trace.id,)).fetchone()
+    if row is None:
+        raise StoreError(f"trace {trace.id} is not in this run")
+    _update(db, row[0], _headline(trace))
+    db.execute("UPDATE packs SET header = ? WHERE trace = ?", (_header(trace), row[0]))
+    db.execute("DELETE FROM errors WHERE trace = ?", row)
+    _write_errors(db, _errors(row[0], trace))
+
+
+def _update(db: sqlite3.Connection, num: int, values: dict[str, Any]) -> None:
+    names = ", ".join(f"{name} = ?" for name in values)
+    db.execute(f"UPDATE traces SET {names} WHERE num = ?", (*values.values(), num))
+
+
+def _write_errors(db: sqlite3.Connection, rows: list[tuple[Any, ...]]) -> None:
+    db.executemany("INSERT INTO errors VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
+
+
+def _header(trace: Trace) -> bytes:
+    return compress(json.dumps(trace.header(), default=str, separators=(",", ":")).encode())
 
 
 def _headline(trace: Trace) -> dict[str, Any]:

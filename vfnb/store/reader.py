@@ -28,7 +28,6 @@ __all__ = ["RunReader"]
 
 _HEAD = {name: f"traces.{name}" for name in TraceHead.__struct_fields__} | {
     "group": "traces.group_id",
-    "superseded": "traces.superseded <> 0",
     "reward": "t.reward",
 }
 _BULK = 200  # traces read by one statement
@@ -167,7 +166,7 @@ class RunReader:
         return self.heads("state = 'running'")
 
     def finished(self, rollout_hash: str | None = None) -> list[Unit]:
-        """Ended traces that were not superseded, with the score versions that each has."""
+        """Ended traces that no later attempt replaced, those set aside too, with their score versions."""
         scored: dict[int, dict[str, int]] = {}
         for num, key, version in self.query(
             "SELECT trace, score_hash, max(version) FROM totals GROUP BY 1, 2"
@@ -175,7 +174,7 @@ class RunReader:
             scored.setdefault(num, {})[key or ""] = version
         rows = self.query(
             "SELECT num, id, rollout_hash, rollout, attempt, state, ok, task_key FROM traces "
-            "WHERE state <> 'running' AND NOT superseded AND (? IS NULL OR rollout_hash = ?) ORDER BY num",
+            "WHERE state <> 'running' AND superseded <> 1 AND (? IS NULL OR rollout_hash = ?) ORDER BY num",
             (rollout_hash, rollout_hash),
         )
         return [

@@ -66,7 +66,8 @@ class TraceHead(TraceRow, frozen=True, kw_only=True):
     """The headline of a stored rollout, without a message. `reward` is of the score version asked for."""
 
     num: int
-    superseded: bool = False
+    superseded: int = 0
+    """1: a later attempt replaced it; 2: set aside, the run as defined now does not contain it."""
     state: str = "running"
     stop: str | None = None
     ok: bool | None = None

@@ -317,6 +317,10 @@ class RunStore:
         """
         return self._put(lambda db: headline.add_scores(db, version, rows), 100 * len(rows))
 
+    def restate(self, trace: Trace) -> Awaitable[None]:
+        """Write the end state and the errors of a stored trace anew, after it was scored again."""
+        return self._put(lambda db: headline.restate(db, trace), 4096)
+
     # The run itself
 
     def set_meta(self, **values: Any) -> Awaitable[None]:
