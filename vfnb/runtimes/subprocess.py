@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from vfnb import loops
 from vfnb.errors import RuntimeFault
-from vfnb.runtimes.base import PathLike, Runtime
+from vfnb.runtimes.base import PathLike, ProgramResult, Runtime
 from vfnb.runtimes.box import Box
 from vfnb.runtimes.config import SubprocessConfig, register_runtime
 from vfnb.runtimes.environ import scrubbed
@@ -81,10 +81,15 @@ class SubprocessRuntime(Runtime):
         timeout: float | None = None,
         background: bool = False,
     ) -> Any:
-        program = await loops.engine().do(self._launch(argv, env or {}, cwd))
         if background:
-            return program
-        return await loops.engine().do(program.finish(timeout))
+            return await loops.engine().do(self._launch(argv, env or {}, cwd))
+        return await loops.engine().do(self._finish(argv, env or {}, cwd, timeout))
+
+    async def _finish(
+        self, argv: Sequence[str], env: Mapping[str, str], cwd: PathLike | None, timeout: float | None
+    ) -> ProgramResult:
+        program = await self._launch(argv, env, cwd)
+        return await program.finish(timeout)
 
     async def _launch(self, argv: Sequence[str], env: Mapping[str, str], cwd: PathLike | None) -> Program:
         if self._stopped:
