@@ -85,7 +85,7 @@ def check_complete(folder: Path, n: int) -> None:
     assert run.complete
     assert len(run.traces) == n
     traces = run.frame("traces", where="NOT superseded")
-    units = traces[["task_key", "rollout"]]
+    units = traces[["task", "rollout"]]
     assert len(units.drop_duplicates()) == n
     assert set(traces["state"]) == {"completed"}
     database = sqlite3.connect(folder / "run" / "run.sqlite")

@@ -93,7 +93,13 @@ class Rollout:
             trace.end_state = "cancelled"
         except Exception as error:
             self._fail(error)
-        await asyncio.shield(self._end())
+        ending = asyncio.ensure_future(self._end())
+        while not ending.done():  # a further cancellation must not cut the clean-up short; it is bounded
+            try:
+                await asyncio.shield(ending)
+            except asyncio.CancelledError:
+                cancelled = True
+        ending.result()
         if cancelled:
             raise asyncio.CancelledError
         return trace

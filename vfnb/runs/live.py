@@ -107,13 +107,15 @@ class Live:
         if not workers:
             return
         try:
-            await asyncio.gather(*workers)
-        except BaseException:
+            await asyncio.wait(workers, return_when=asyncio.FIRST_EXCEPTION)
+        finally:
             self._queue.clear()
             for worker in workers:
                 worker.cancel()
             await asyncio.wait(workers, timeout=CLEAN_UP_S)
-            raise
+        for worker in workers:
+            if worker.done() and not worker.cancelled():
+                worker.result()
 
     async def _worker(self) -> None:
         while self._queue:
