@@ -1,0 +1,66 @@
+"""Request bytes to recorded turn, without HTTP: CPU times in ms.
+
+    python -m benchmarks.ours.record SHAPE TURNS
+
+`total_ms` of all turns, `last_ms` of a turn at the end, `fixed_ms` of a turn near the start,
+`respaced_ms_per_mb` of a history that is the same but for white space and its last message, so that no byte
+prefix is known, `limit_ms` of the checks before a call.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+import time
+
+from benchmarks.data import Turn, conversation
+from benchmarks.measure import cpu_ms
+from benchmarks.ours.common import Canned, new_trace
+from vfnb import loops
+from vfnb.dialects import get
+from vfnb.interception import Limits, Session
+from vfnb.interception.sink import Collected
+
+
+async def one(session: Session, body: bytes, answer: bytes) -> float:
+    """CPU ms of one call."""
+    assert isinstance(session.client, Canned)
+    session.client.answer = answer
+    sink = Collected()
+    start = time.process_time()
+    await session.handle(get("chat"), body, {}, sink)
+    spent = time.process_time() - start
+    if sink.status != 200:
+        raise RuntimeError(f"status {sink.status}: {sink.body[:300]!r}")
+    return 1000 * spent
+
+
+def respaced(turn: Turn, index: int) -> bytes:
+    last = turn.messages[-1]
+    messages = [*turn.messages[:-1], last | {"content": f"{last['content']} and {index} more"}]
+    return json.dumps({"model": "mock", "messages": messages}, indent=1).encode()
+
+
+async def record(shape: str, count: int) -> dict[str, float]:
+    session = Session(new_trace(), Canned())
+    times = []
+    for turn in conversation(shape, count):
+        times.append(await one(session, turn.body(), turn.answer()))
+    again = []
+    for index in range(5):
+        body = respaced(turn, index)
+        again.append(await one(session, body, turn.answer()) / (len(body) / 1e6))
+    limits = Limits(max_turns=10**6, max_total_tokens=10**9)
+    counters = session.trace.dag.counters
+    return {
+        "total_ms": sum(times),
+        "last_ms": statistics.median(times[-10:]),
+        "fixed_ms": statistics.median(times[1:10]),
+        "respaced_ms_per_mb": statistics.median(again),
+        "limit_ms": cpu_ms(lambda: [limits.reached(counters) for _ in range(1000)]) / 1000,
+    }
+
+
+if __name__ == "__main__":
+    print(json.dumps(loops.engine().run(record(sys.argv[1], int(sys.argv[2])))))

@@ -1,0 +1,17 @@
+"""The rows of the table, by what they exercise."""
+
+from __future__ import annotations
+
+from benchmarks.measure import Row
+from benchmarks.rows import disk, fleet, recording, relaying, rollouts, starting
+
+__all__ = ["ROWS"]
+
+ROWS: list[Row] = [
+    *starting.ROWS,
+    *recording.ROWS,
+    *relaying.ROWS,
+    *rollouts.ROWS,
+    *disk.ROWS,
+    *fleet.ROWS,
+]
