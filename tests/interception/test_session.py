@@ -114,6 +114,9 @@ def test_a_journal_that_fails_ends_the_rollout_and_nothing_is_delivered() -> Non
         assert status == again == 401 and b"hello" not in answer and b"disk full" in answer
         assert isinstance(rollout.session.fault, StoreError)
         assert rollout.session.ended.is_set() and len(upstream.calls) == 1
+    with Upstream() as upstream, served(upstream.url, journal=journal) as rollout:
+        answer = httpx.post(rollout.url, content=b"{", headers=rollout.headers)
+        assert answer.status_code == 400 and isinstance(rollout.session.fault, StoreError)
 
 
 @pytest.mark.parametrize(

@@ -180,13 +180,17 @@ class Session:
         call = ModelCall(dialect=dialect.name, status=whole.status, delivered=False, transport=transport)
         call.error = error_info(error, stage="agent")
         call.start = call.end = call.error.at
-        await self.journal.append(self.trace.id, self.graph.commit(call, parent=-1, new=[], reply=None))
+        delta = self.graph.commit(call, parent=-1, new=[], reply=None)
+        try:
+            await self.journal.append(self.trace.id, delta)
+        except Exception as second:
+            self.fail(second)
         self.failed(error)
         await sink.reply(*whole)
 
     def _delivered(self, exchange: Exchange) -> None:
         """Correct the record where the answer's fate differs from what was expected at the commit."""
-        if exchange.call is None or exchange.failed:
+        if exchange.call is None or exchange.failed or self._closed:
             return
         if self.graph.calls[exchange.call].delivered != exchange.delivered:
             self.store_later(self.graph.update_call(exchange.call, delivered=exchange.delivered))
@@ -289,7 +293,11 @@ class Session:
 
     def store_later(self, delta: Delta) -> None:
         """Write without waiting; `close` waits."""
-        write = asyncio.ensure_future(self.journal.append(self.trace.id, delta))
+        try:
+            write = asyncio.ensure_future(self.journal.append(self.trace.id, delta))
+        except Exception as error:
+            self.fail(error)
+            return
         self._writes.add(write)
         write.add_done_callback(self._written)
 
