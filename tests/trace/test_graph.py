@@ -155,6 +155,22 @@ def test_each_change_has_a_version() -> None:
     assert seen == sorted(set(seen))
 
 
+def test_parallel_calls_do_not_add_a_prompt_twice() -> None:
+    graph = MessageGraph()
+    items = [(message, identity(message)) for message in (S, U)]
+    for text in ("a", "b"):  # both were read before either was committed
+        graph.commit(ModelCall(), parent=-1, new=items, reply=assistant(text))
+    assert shape(graph) == (4, 2, 2, 1)
+
+
+def test_a_correction_names_a_field() -> None:
+    recorder = Recorder()
+    recorder.call([S, U], A)
+    with pytest.raises(TraceError, match="no field flavour"):
+        recorder.graph.update_call(0, flavour="sweet")
+    assert recorder.graph.counters == recorder.graph.recount()
+
+
 def test_an_unknown_parent_is_refused() -> None:
     graph = MessageGraph()
     with pytest.raises(TraceError, match="parent 3 is not a node"):

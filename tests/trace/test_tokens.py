@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import numpy as np
@@ -300,3 +301,34 @@ def test_contradictions_are_refused_and_nothing_is_recorded(changes: dict[str, A
         recorder.call([S, U], A, tokens=first(**changes))
     assert recorder.graph.nodes == []
     assert recorder.graph.calls == []
+
+
+def test_a_reader_sees_whole_tokens_while_they_are_written() -> None:
+    recorder = Recorder()
+    done = threading.Event()
+    problems: list[BaseException] = []
+
+    def read() -> None:
+        try:
+            while not done.is_set():
+                for sample in recorder.trace.samples():
+                    assert len(sample.token_ids) == len(sample.mask) == len(sample.logprobs)
+                    assert not sample.token_ids[sample.mask].tolist().count(5)
+                copy = unpack(pack(recorder.graph))
+                assert all(node.end >= node.start for node in copy.nodes)
+        except BaseException as error:
+            problems.append(error)
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    history = [S, U]
+    size = 0
+    for index in range(150):
+        prompt = [5] * 40
+        turn = TokenTurn(prompt, [6] * 20, [-1.0] * 20, [(size, size + 39)], start=size)
+        recorder.call(history, assistant(f"r{index}"), tokens=turn)
+        size += 60
+        history = [*history, assistant(f"r{index}"), user(f"m{index}")]
+    done.set()
+    reader.join()
+    assert problems == []

@@ -81,7 +81,7 @@ class Branch:
         nodes = self.graph.nodes
         for index in self.path:
             node = nodes[index]
-            if node.start == node.end:
+            if node.end <= node.start:
                 continue
             owned = node.branch == self.id
             if runs and runs[-1][1] == node.start and runs[-1][2] == owned:

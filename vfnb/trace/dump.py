@@ -30,8 +30,8 @@ def header(trace: Trace) -> dict[str, Any]:
 
 def dump_graph(graph: MessageGraph) -> dict[str, Any]:
     """Nodes, calls, tool lists and tokens; arrays as base64."""
-    nodes = list(graph.nodes)
-    table = token_table(graph)
+    calls, nodes = graph.snapshot()
+    table = token_table(graph, nodes)
     return {
         "schema_version": SCHEMA_VERSION,
         "nodes": [
@@ -45,8 +45,8 @@ def dump_graph(graph: MessageGraph) -> dict[str, Any]:
             }
             for node in nodes
         ],
-        "calls": [plain_call(call) for call in list(graph.calls)],
-        "tools": {digest: _plain(raw) for digest, raw in graph.tools.items()},
+        "calls": [plain_call(call) for call in calls],
+        "tools": {digest: _plain(raw) for digest, raw in list(graph.tools.items())},
         "tokens": None if table is None else _text(msgspec.to_builtins(table, builtin_types=(bytes,))),
     }
 

@@ -27,9 +27,7 @@ class Evidence:
 
     def __init__(self, graph: MessageGraph) -> None:
         self.graph = graph
-        # a commit lists its nodes before its call: nodes of a call that is not there yet are left out
-        self.calls = list(graph.calls)
-        self.nodes = [node for node in list(graph.nodes) if node.call < len(self.calls)]
+        self.calls, self.nodes = graph.snapshot()
         self.starts = [start for start in list(graph.tips) if start < len(self.nodes)]
         """First own node of each branch, oldest first."""
         self._returns: dict[int, bool] = {}

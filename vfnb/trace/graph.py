@@ -56,6 +56,14 @@ class MessageGraph:
     def __len__(self) -> int:
         return len(self.nodes)
 
+    def snapshot(self) -> tuple[list[ModelCall], list[Node]]:
+        """The recorded calls and their nodes, consistent even while another thread commits."""
+        calls = list(self.calls)
+        nodes = list(self.nodes)
+        while nodes and nodes[-1].call >= len(calls):  # a commit lists its nodes before its call
+            nodes.pop()
+        return calls, nodes
+
     def children(self, node: int) -> list[int]:
         """Children in order of creation; of -1, the roots."""
         return list(self.roots if node < 0 else self.nodes[node].children or ())
@@ -185,7 +193,7 @@ class MessageGraph:
             call: its record; `index`, `prompt_node`, `reply_node`, `dropped_reasoning` and a missing `usage` of a
                 token call are filled in.
             parent: the last known prompt message, -1 for none.
-            new: the prompt messages after it.
+            new: the prompt messages after it; those that are there by now are not added again.
             reply: the sampled message, None for a failed call. It is always a new node.
             partial: the stream was cut: the reply's text is kept on the call and is no node.
             tokens: the call's tokens, from a token client.
@@ -198,6 +206,8 @@ class MessageGraph:
         if partial and reply is not None:
             call.partial_text = reply.text
             reply = None
+        parent, known = self.walk(parent, new)  # a call that ended meanwhile may have added some of it
+        new = new[known:]
         placing = None
         if tokens is not None and reply is not None:
             from vfnb.trace.placing import Placing
@@ -239,7 +249,14 @@ class MessageGraph:
         return delta
 
     def update_call(self, index: int, **changes: Any) -> Delta:
-        """Correct fields of a recorded call (`delivered`, `end`, ...); returns the record to store."""
+        """Correct fields of a recorded call (`delivered`, `end`, ...); returns the record to store.
+
+        Raises:
+            TraceError: there is no such field.
+        """
+        unknown = changes.keys() - set(ModelCall.__struct_fields__)
+        if unknown:
+            raise TraceError(f"a call has no field {', '.join(sorted(unknown))}")
         call = self.calls[index]
         self.counters.add(call, -1)
         for name, value in changes.items():

@@ -104,7 +104,7 @@ class Node:
     @property
     def has_tokens(self) -> bool:
         """Whether its tokens are known."""
-        return self.start >= 0
+        return self.end >= 0
 
     def __repr__(self) -> str:
         mark = "sampled" if self.sampled else "context"

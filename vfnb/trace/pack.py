@@ -75,7 +75,7 @@ def pack(graph: MessageGraph, elsewhere: Callable[[bytes, bytes], bool] | None =
     from zstandard import ZstdCompressor
 
     squeeze = ZstdCompressor(level=_LEVEL, write_checksum=True).compress
-    nodes = list(graph.nodes)
+    calls, nodes = graph.snapshot()
     closed = nodes[0]._texts if nodes else None
     apart: dict[int, bytes] = {}
     tools = dict(graph.tools)
@@ -103,11 +103,11 @@ def pack(graph: MessageGraph, elsewhere: Callable[[bytes, bytes], bool] | None =
         sampled=[node.index for node in nodes if node.sampled],
         partial=[node.index for node in nodes if node.partial],
         retokenized=[(node.index, node.retokenized) for node in nodes if node.retokenized >= 0],
-        calls=[plain_call(call) for call in list(graph.calls)],
+        calls=[plain_call(call) for call in calls],
         tools=tools,
         elsewhere=apart,
     )
-    table = token_table(graph)
+    table = token_table(graph, nodes)
     return Packed(
         texts=texts.blob,
         structure=squeeze(msgspec.msgpack.encode(structure)),

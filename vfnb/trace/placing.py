@@ -163,8 +163,8 @@ class Placing:
     def _give(self, node: Node, lead: int, added: tuple[int, int], delta: Delta) -> None:
         graph = self.graph
         above = graph.nodes[node.parent] if node.parent >= 0 else None
-        node.start, node.end = added
-        node.lead = lead
+        node.lead, node.start = lead, added[0]
+        node.end = added[1]  # last: readers take a node's tokens as known from here on
         node.total = (above.total if above else 0) + node.end - node.start
         if above is not None:
             node.covered = max(node.covered, above.covered)

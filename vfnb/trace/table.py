@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from vfnb.errors import TraceError
 from vfnb.trace.graph import MessageGraph
+from vfnb.trace.node import Node
 from vfnb.trace.records import TokenRecord
 
 if TYPE_CHECKING:
@@ -47,8 +49,8 @@ class TokenTable(msgspec.Struct):
     experts: list[ExpertRecord] = []
 
 
-def token_table(graph: MessageGraph) -> TokenTable | None:
-    """The tokens of a graph, None if it has none."""
+def token_table(graph: MessageGraph, among: Sequence[Node]) -> TokenTable | None:
+    """The tokens of these nodes of a graph, None if it has none. They are the graph's oldest nodes."""
     columns = graph.columns
     if columns is None:
         return None
@@ -56,9 +58,7 @@ def token_table(graph: MessageGraph) -> TokenTable | None:
 
     from vfnb.trace.tokens import flips_of
 
-    nodes = sorted(
-        (node for node in list(graph.nodes) if node.has_tokens), key=lambda node: (node.start, node.index)
-    )
+    nodes = in_order(among)
     size = nodes[-1].end if nodes else 0
     starts = np.array([node.start for node in nodes], np.int32)
     ends = np.array([node.end for node in nodes], np.int32)
@@ -71,10 +71,11 @@ def token_table(graph: MessageGraph) -> TokenTable | None:
         ids=columns.ids[:size].tobytes(),
         logprobs=columns.logprobs[:size][tail].tobytes(),
         forced=np.array(flips_of(~columns.mask[:size][tail]), np.int32).tobytes(),
-        content=np.array(columns.flips, np.int32).tobytes(),
+        content=np.array([flip for flip in list(columns.flips) if flip <= size], np.int32).tobytes(),
         experts=[
             ExpertRecord(index, item.start, item.rows.dtype.str, item.rows.shape, item.rows.tobytes())
-            for index, item in columns.experts.items()
+            for index, item in list(columns.experts.items())
+            if index < len(among)
         ],
     )
 
@@ -144,7 +145,18 @@ def token_records(graph: MessageGraph) -> list[TokenRecord]:
     columns = graph.columns
     if columns is None:
         return []
-    nodes = sorted(
-        (node for node in list(graph.nodes) if node.has_tokens), key=lambda node: (node.start, node.index)
-    )
+    nodes = in_order(graph.snapshot()[1])
     return [columns.record(node.index, node.start, node.end, node.lead) for node in nodes]
+
+
+def in_order(nodes: Sequence[Node]) -> list[Node]:
+    """The nodes with tokens in the order of their ranges, up to the first range that is another node's."""
+    found = sorted(
+        (node for node in nodes if node.has_tokens), key=lambda node: (node.start, node.end, node.index)
+    )
+    end = 0
+    for position, node in enumerate(found):
+        if node.start != end:
+            return found[:position]
+        end = node.end
+    return found
