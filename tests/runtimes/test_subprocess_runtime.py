@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import os
 import subprocess
 import sys
@@ -284,6 +285,25 @@ def test_cancelled_run_ends_the_program() -> None:
             with pytest.raises(asyncio.CancelledError):
                 await running
             await until(lambda: not children())
+
+    asyncio.run(main())
+
+
+def test_run_cancelled_while_it_starts_leaves_nothing() -> None:
+    async def main() -> None:
+        async with box() as runtime:
+            for steps in range(8):
+                await loops.engine().do(cancel_after(runtime, steps))
+            await until(lambda: not children())
+            gc.collect()
+
+    async def cancel_after(runtime: SubprocessRuntime, steps: int) -> None:
+        task = asyncio.ensure_future(runtime.run(["sleep", "300"]))
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
 
     asyncio.run(main())
 

@@ -57,8 +57,12 @@ class Program:
             loop = asyncio.get_running_loop()
             await loop.connect_read_pipe(lambda: program._out, process.stdout)
             await loop.connect_read_pipe(lambda: program._err, process.stderr)
-        except BaseException:
+        except BaseException:  # cancelled meanwhile: nobody will ever hold this program
             program.kill()
+            for drain, pipe in ((program._out, process.stdout), (program._err, process.stderr)):
+                drain.close()
+                if pipe is not None:
+                    pipe.close()
             raise
         return program
 
