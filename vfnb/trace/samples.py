@@ -57,9 +57,9 @@ def samples(graph: MessageGraph, *, unused_compactions: bool = False) -> list[Sa
     not use are left out unless `unused_compactions`.
     """
     columns = graph.columns
-    if columns is None:
-        return []
     tips = list(graph.tips.items())
+    if columns is None or not tips:
+        return []
     if graph.linear:
         start, leaf = tips[0]
         length = graph.nodes[leaf].total
