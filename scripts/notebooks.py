@@ -15,6 +15,7 @@ from pathlib import Path
 
 import nbformat
 from nbclient import NotebookClient
+from traitlets.config import Config
 
 __all__ = ["execute"]
 
@@ -28,14 +29,18 @@ def execute(source: Path, folder: Path) -> nbformat.NotebookNode:
         nbclient.exceptions.CellExecutionError: if a cell raises; the message names the cell.
     """
     notebook = nbformat.read(source, as_version=4)
-    client = NotebookClient(
-        notebook,
-        timeout=CELL_TIMEOUT_S,
-        kernel_name="python3",
-        store_widget_state=False,
-        resources={"metadata": {"path": str(folder)}},
-    )
-    client.execute()
+    with tempfile.TemporaryDirectory() as sockets:
+        # Sockets in a private folder: a kernel on TCP ports warns that others on this machine could listen.
+        transport = {"transport": "ipc", "ip": f"{sockets}/kernel"}
+        client = NotebookClient(
+            notebook,
+            timeout=CELL_TIMEOUT_S,
+            kernel_name="python3",
+            store_widget_state=False,
+            resources={"metadata": {"path": str(folder)}},
+            config=Config({"KernelManager": transport}),
+        )
+        client.execute()
     return notebook
 
 

