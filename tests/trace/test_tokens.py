@@ -152,6 +152,13 @@ def test_unused_declared_compactions_are_not_trained() -> None:
     recorder.call(history, assistant("a summary of it all"), tokens=second(prompt_ids=[12, 13, 6]), **marked)
     assert len(recorder.trace.samples()) == 1
     assert len(recorder.trace.samples(unused_compactions=True)) == 2
+    line = two_turns()
+    history = [S, U, A, user("v"), assistant("b"), user("compact")]
+    line.call(
+        history, assistant("a summary of it all"), tokens=TokenTurn([4, 6], [7], [-1.0], start=12), **marked
+    )
+    assert np.flatnonzero(line.trace.samples()[0].mask).tolist() == [6, 7, 11]
+    assert np.flatnonzero(line.trace.samples(unused_compactions=True)[0].mask).tolist() == [6, 7, 11, 14]
     carried = [S, user("go on: a summary of it all")]
     turn = TokenTurn([4, 6], [7], [-1.0], [(3, 4)], start=3)
     recorder.call(carried, assistant("x"), tokens=turn)

@@ -53,39 +53,39 @@ class Sample:
 def samples(graph: MessageGraph, *, unused_compactions: bool = False) -> list[Sample]:
     """The samples of a graph; none without tokens.
 
-    Without forks the arrays are views. Compaction attempts that the harness declared and whose summary it then did
-    not use are left out unless `unused_compactions`.
+    Without forks the arrays are views. The tokens of a compaction attempt that the harness declared and whose
+    summary it then did not use are masked unless `unused_compactions`.
     """
     columns = graph.columns
     tips = list(graph.tips.items())
     if columns is None or not tips:
         return []
-    if graph.linear:
-        start, leaf = tips[0]
-        length = graph.nodes[leaf].total
-        branch = Branch(graph, 0, start, leaf)
-        mask = columns.mask[:length]
-        found = [Sample(columns.ids[:length], mask, columns.logprobs[:length], start, source=branch)]
-        return found if mask.any() else []
     made = []
     for index, (start, leaf) in enumerate(tips):
         branch = Branch(graph, index, start, leaf)
-        mask = branch.mask
-        if not mask.any() or (not unused_compactions and _unused(branch)):
-            continue
-        made.append(Sample(branch.token_ids, mask, branch.logprobs, start, source=branch))
+        if len(tips) == 1 and graph.linear:
+            length = graph.nodes[leaf].total
+            ids, mask, logprobs = columns.ids[:length], columns.mask[:length], columns.logprobs[:length]
+        else:
+            ids, mask, logprobs = branch.token_ids, branch.mask, branch.logprobs
+        if not unused_compactions and _unused(branch):
+            mask = mask.copy()
+            mask[len(mask) - (graph.nodes[leaf].end - graph.nodes[leaf].start) :] = False
+        if mask.any():
+            made.append(Sample(ids, mask, logprobs, start, source=branch))
     for sample in made:
         sample.weight = 1.0 / len(made)
     return made
 
 
 def _unused(branch: Branch) -> bool:
-    """A declared compaction request whose reply came into no history."""
+    """Whether the branch ends in a declared compaction request whose reply came into no history."""
     graph = branch.graph
-    call = graph.calls[graph.nodes[branch.leaf].call]
-    if call.markers.get("kind") != "compaction" or call.reply_node != branch.leaf:
+    number = graph.nodes[branch.leaf].call
+    if number >= len(graph.calls):  # being committed
         return False
-    if graph.nodes[branch.id].call != call.index:  # the branch has turns of its own before the request
+    call = graph.calls[number]
+    if call.markers.get("kind") != "compaction" or call.reply_node != branch.leaf:
         return False
     from vfnb.trace.causes import returns
 
