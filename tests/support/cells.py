@@ -20,7 +20,7 @@ def run_cell(source: str, namespace: dict[str, Any] | None = None) -> dict[str, 
     namespace = {"__name__": "__main__"} if namespace is None else namespace
     name = f"<cell-{next(_numbers)}>"
     linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
-    exec(compile(source, name, "exec"), namespace)
+    exec(compile(source, name, "exec", dont_inherit=True), namespace)
     return namespace
 
 

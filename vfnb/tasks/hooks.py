@@ -152,9 +152,10 @@ def _problem(parameter: inspect.Parameter, allowed: tuple[str, ...]) -> str | No
         return f"`{name}` is positional-only, but hooks are called by parameter name; remove the `/`"
     if name in allowed:
         return None
-    match = nearest(name, allowed)
-    if parameter.default is not parameter.empty and match is None:
-        return None  # an own setting with a default
+    has_default = parameter.default is not parameter.empty
+    match = nearest(name, allowed, 0.8 if has_default else 0.6)
+    if has_default and match is None:
+        return None  # a setting of its own
     return f"unknown parameter `{name}`; " + (f"did you mean `{match}`? ({known})" if match else known)
 
 
