@@ -12,6 +12,7 @@ import atexit
 import concurrent.futures
 import contextvars
 import os
+import queue
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
@@ -19,6 +20,8 @@ from typing import Any, TypeVar
 __all__ = ["Loop", "at_exit", "engine", "on_worker", "user"]
 
 T = TypeVar("T")
+
+_IDLE_S = 10.0  # an idle worker thread ends after this
 
 
 class Loop:
@@ -123,7 +126,7 @@ def user() -> Loop:
 
 
 async def on_worker(function: Callable[..., T], *args: Any, timeout: float | None = None) -> T:
-    """Run sync user code in a thread of its own and await it.
+    """Run sync user code in a thread that nobody else uses meanwhile, and await it.
 
     A thread cannot be killed: after `timeout` seconds the caller goes on and the thread's result is dropped.
 
@@ -139,17 +142,58 @@ async def on_worker(function: Callable[..., T], *args: Any, timeout: float | Non
             setter(value)
 
     def main() -> None:
+        setter: Callable[[Any], None] = done.set_exception
+        value: Any
         try:
             result = context.run(function, *args)
+        except StopIteration as error:  # a future refuses this one
+            value = RuntimeError(f"the function raised {error!r}")
         except BaseException as error:
-            setter, value = done.set_exception, error
+            value = error
         else:
-            setter, value = done.set_result, result  # type: ignore[assignment]
+            setter, value = done.set_result, result
         if not loop.is_closed():
             loop.call_soon_threadsafe(deliver, setter, value)
 
-    threading.Thread(target=main, name="vfnb-worker", daemon=True).start()
+    _workers.start(main)
     return await asyncio.wait_for(_plain(done), timeout)
+
+
+class _Workers:
+    """Daemon threads for jobs that may block for ever: as many as there are jobs, reused when idle.
+
+    Starting a thread waits for it, a millisecond or more on a busy machine; handing a job to an idle one does not.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._idle: list[queue.SimpleQueue[Callable[[], None]]] = []
+
+    def start(self, job: Callable[[], None]) -> None:
+        with self._lock:
+            inbox = self._idle.pop() if self._idle else None
+        if inbox is None:
+            inbox = queue.SimpleQueue()
+            threading.Thread(target=self._serve, args=(inbox,), name="vfnb-worker", daemon=True).start()
+        inbox.put(job)
+
+    def _serve(self, inbox: queue.SimpleQueue[Callable[[], None]]) -> None:
+        while True:
+            try:
+                job = inbox.get(timeout=_IDLE_S)
+            except queue.Empty:
+                with self._lock:
+                    if inbox in self._idle:
+                        self._idle.remove(inbox)
+                        return
+                continue  # a job is just being handed over
+            job()
+            del job  # holds the caller's objects
+            with self._lock:
+                self._idle.append(inbox)
+
+
+_workers = _Workers()
 
 
 async def _plain(future: Awaitable[T]) -> T:
@@ -157,6 +201,8 @@ async def _plain(future: Awaitable[T]) -> T:
 
 
 def _forget_after_fork() -> None:
+    global _workers
+    _workers = _Workers()
     for loop in (_engine, _user):
         loop._lock = threading.Lock()
         loop._loop = loop._thread = None

@@ -172,3 +172,34 @@ def test_errors_and_cancellation_reach_the_hook() -> None:
     assert ended == ["cancelled"]
     with pytest.raises(ZeroDivisionError):
         run(lambda: 1 / 0)
+
+
+def test_stop_iteration_of_a_hook_is_an_error_not_a_hang() -> None:
+    def empty(trace: Any) -> float:
+        return float(next(iter([])))
+
+    with pytest.raises(RuntimeError, match="the function raised StopIteration"):
+        run(empty, timeout=5)
+
+
+def test_idle_threads_are_used_again_and_busy_ones_are_not() -> None:
+    def name() -> int:
+        return threading.get_ident()
+
+    def busy() -> int:
+        time.sleep(0.3)
+        return threading.get_ident()
+
+    async def main() -> tuple[set[int], set[int]]:
+        one_by_one = set()
+        for _ in range(5):
+            one_by_one.add(await call_hook(name, {}, label="x"))
+            await asyncio.sleep(0.02)
+        start = time.monotonic()
+        together = set(await asyncio.gather(*(call_hook(busy, {}, label="x") for _ in range(8))))
+        assert time.monotonic() - start < 1.5
+        return one_by_one, together
+
+    one_by_one, together = loops.engine().run(main())
+    assert len(one_by_one) < 5
+    assert len(together) == 8

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import FunctionType
@@ -118,6 +119,16 @@ def hooks_of(cls: type, kind: str) -> list[tuple[str, HookSpec]]:
 
     Base classes come first; an overriding method keeps the place of the one it replaces.
     """
+    known = _found.setdefault(cls, {})
+    if kind not in known:
+        known[kind] = _search(cls, kind)
+    return known[kind]
+
+
+_found: weakref.WeakKeyDictionary[type, dict[str, list[tuple[str, HookSpec]]]] = weakref.WeakKeyDictionary()
+
+
+def _search(cls: type, kind: str) -> list[tuple[str, HookSpec]]:
     names = {name: None for level in reversed(cls.__mro__) for name in vars(level)}
     found = [(name, spec_of(inspect.getattr_static(cls, name))) for name in names]
     hooks = [(name, spec) for name, spec in found if spec is not None and spec.kind == kind]
