@@ -13,15 +13,28 @@ from typing import Any
 __all__ = ["module_file", "run_cell"]
 
 _numbers = count(1)
+_kernels: dict[int, ModuleType] = {}  # by their namespaces
 
 
 def run_cell(source: str, namespace: dict[str, Any] | None = None) -> dict[str, Any]:
-    """Execute a cell in a notebook's namespace; its source can be found again, as IPython arranges it."""
-    namespace = {"__name__": "__main__"} if namespace is None else namespace
+    """Execute a cell in a notebook's namespace, new or given.
+
+    As under IPython, its source can be found again, and `__main__` is a module without a file.
+    """
+    if namespace is None:
+        kernel = ModuleType("__main__")
+        _kernels[id(vars(kernel))] = kernel
+    else:
+        kernel = _kernels[id(namespace)]
     name = f"<cell-{next(_numbers)}>"
     linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
-    exec(compile(source, name, "exec", dont_inherit=True), namespace)
-    return namespace
+    before = sys.modules["__main__"]
+    sys.modules["__main__"] = kernel
+    try:
+        exec(compile(source, name, "exec", dont_inherit=True), vars(kernel))
+    finally:
+        sys.modules["__main__"] = before
+    return vars(kernel)
 
 
 def module_file(source: str, path: Path) -> ModuleType:

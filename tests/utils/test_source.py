@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import functools
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -137,16 +140,13 @@ def test_unknown_source_has_no_digest() -> None:
 
 
 def test_digest_is_stable_between_processes(tmp_path: Path) -> None:
-    import subprocess
-    import sys
-
     (tmp_path / "fixed.py").write_text(BASE + "\nWORDS = {'a', 'b', 'c'}\ndef f(x):\n    return x in WORDS\n")
     program = "import fixed; from vfnb.utils.source import code_hash; print(code_hash(fixed.f))"
     runs = {
         subprocess.run(
             [sys.executable, "-c", program],
             cwd=tmp_path,
-            env={"PYTHONHASHSEED": seed},
+            env=os.environ | {"PYTHONHASHSEED": seed},
             capture_output=True,
             text=True,
             check=True,
