@@ -1,22 +1,17 @@
-"""One HTTP request: credential, body, and the sink that writes its answer."""
+"""One HTTP request as it comes in: credential, head and body."""
 
 from __future__ import annotations
 
-import functools
 import zlib
 from collections.abc import Mapping
-from http import HTTPStatus
 from typing import TYPE_CHECKING
-
-from aiohttp import HttpVersion11, web
 
 from vfnb.interception.router import BodyError
 
 if TYPE_CHECKING:
-    from aiohttp.abc import AbstractStreamWriter
-    from aiohttp.web_request import BaseRequest
+    from vfnb.interception.session import Session
 
-__all__ = ["SSE_HEADERS", "HttpSink", "Sent", "credential", "read_body"]
+__all__ = ["SSE_HEADERS", "Incoming", "credential", "decompress"]
 
 SSE_HEADERS = {
     "Content-Type": "text/event-stream; charset=utf-8",
@@ -25,51 +20,113 @@ SSE_HEADERS = {
 }
 
 
+class Incoming:
+    """One request while it is read. Header names are in lower case; of a repeated one the first counts."""
+
+    __slots__ = (
+        "asked",
+        "complete",
+        "expects",
+        "head_done",
+        "headers",
+        "keep_alive",
+        "limit",
+        "method",
+        "modern",
+        "path",
+        "pieces",
+        "problem",
+        "session",
+        "size",
+        "upgrades",
+        "url",
+    )
+
+    def __init__(self, limit: int) -> None:
+        self.url = b""
+        self.path = ""
+        self.method = ""
+        self.headers: dict[str, str] = {}
+        self.head_done = False
+        self.modern = True
+        """HTTP/1.1: the answer may be chunked."""
+        self.keep_alive = False
+        self.expects = False
+        """The client waits for `100 Continue` before it sends the body."""
+        self.upgrades = False
+        """It asks for another protocol; the parser has not looked at its body."""
+        self.session: Session | None = None
+        self.limit = limit
+        self.pieces: list[bytes] = []
+        self.size = 0
+        self.problem: BodyError | None = None
+        """Why the body is not read."""
+        self.complete = False
+        """All of it has come."""
+        self.asked = False
+        """It has been handed on to be answered."""
+
+    @property
+    def wanted(self) -> bool:
+        """Whether its body is kept."""
+        return self.session is not None and self.problem is None
+
+    def add(self, data: bytes) -> None:
+        """Keep a piece of the body, up to the limit."""
+        if not self.wanted:
+            return
+        self.size += len(data)
+        if self.size > self.limit:
+            self.refuse()
+        else:
+            self.pieces.append(data)
+
+    def refuse(self) -> None:
+        """The body is too long; what came of it is dropped."""
+        self.problem = _too_large(self.limit)
+        self.pieces.clear()
+
+    def body(self) -> bytes:
+        """The decompressed body.
+
+        Raises:
+            BodyError: 413 if it is longer than the limit, 415 for an unknown encoding, 400 if it cannot be
+                decompressed.
+        """
+        if self.problem is not None:
+            raise self.problem
+        pieces, self.pieces = self.pieces, []
+        raw = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        encoding = self.headers.get("content-encoding")
+        return raw if encoding is None else decompress(raw, encoding.lower(), self.limit)
+
+
 def credential(headers: Mapping[str, str]) -> str:
-    """The rollout's key in any of the four forms that clients use; empty if there is none."""
-    value = headers.get("Authorization")
+    """The rollout's key in any of the four forms that clients use; empty if there is none.
+
+    Header names are in lower case.
+    """
+    value = headers.get("authorization")
     if value is not None:
         scheme, _, key = value.partition(" ")
         return key.strip() if scheme.lower() == "bearer" else ""
     return headers.get("x-api-key") or headers.get("api-key") or headers.get("x-goog-api-key") or ""
 
 
-async def read_body(request: BaseRequest, limit: int) -> bytes:
-    """The decompressed body, at most `limit` bytes.
-
-    Raises:
-        BodyError: 413 if it is longer, 415 for an unknown encoding, 400 if it cannot be decompressed.
-    """
-    if request.headers.get("Expect", "").lower() == "100-continue" and request.transport is not None:
-        request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-    content = request.content
-    first = await content.readany()
-    if content.at_eof():
-        body = first
-    else:
-        pieces, size = [first], len(first)
-        while not content.at_eof():
-            piece = await content.readany()
-            size += len(piece)
-            if size > limit:
-                raise _too_large(limit)
-            pieces.append(piece)
-        body = b"".join(pieces)
-    encoding = request.headers.get("Content-Encoding")
-    if encoding is not None and encoding.lower() != "identity":
-        return _decompress(body, encoding.lower(), limit)
-    if len(body) > limit:
-        raise _too_large(limit)
-    return body
-
-
 def _too_large(limit: int) -> BodyError:
     return BodyError(413, f"request body is larger than {limit} bytes")
 
 
-def _decompress(body: bytes, encoding: str, limit: int) -> bytes:
+def decompress(body: bytes, encoding: str, limit: int) -> bytes:
+    """A body without its content encoding.
+
+    Raises:
+        BodyError: 413 if it is longer than `limit` bytes, 415 for an unknown encoding, 400 if it is damaged.
+    """
     try:
-        if encoding in ("gzip", "x-gzip", "deflate"):
+        if encoding == "identity":
+            plain = body
+        elif encoding in ("gzip", "x-gzip", "deflate"):
             inflater = zlib.decompressobj(wbits=47 if encoding != "deflate" else 15)
             plain = inflater.decompress(body, limit + 1)
         elif encoding == "zstd":
@@ -86,118 +143,3 @@ def _decompress(body: bytes, encoding: str, limit: int) -> bytes:
     if len(plain) > limit:
         raise _too_large(limit)
     return plain
-
-
-class HttpSink:
-    """Writes an answer to the connection that the request came on.
-
-    The head and the chunk framing are written here, in one piece with the data: aiohttp's own response
-    objects cost more than all the rest of a small call.
-    """
-
-    __slots__ = ("_chunked", "_dead", "_request", "finished", "opened", "started")
-
-    def __init__(self, request: BaseRequest) -> None:
-        self._request = request
-        self._dead = False
-        self._chunked = request.version >= HttpVersion11
-        self.opened = False
-        """Whether a stream has begun."""
-        self.started = False
-        """Whether any answer has begun."""
-        self.finished = False
-
-    def alive(self) -> bool:
-        """Whether the connection is open, or was when the whole answer was handed to it."""
-        if self._dead or self.finished:
-            return not self._dead
-        transport = self._request.transport
-        return transport is not None and not transport.is_closing()
-
-    async def _send(self, data: bytes) -> None:
-        transport = self._request.transport
-        if self._dead or transport is None or transport.is_closing():
-            self._dead = True
-            return
-        transport.write(data)
-        if transport.get_write_buffer_size():
-            try:
-                await self._request.writer.drain()
-            except ConnectionError:
-                self._dead = True
-
-    async def reply(self, status: int, headers: dict[str, str], body: bytes) -> None:
-        """Send a whole answer."""
-        self.started = self.finished = True
-        head = self._head(status, headers) + b"Content-Length: %d\r\n\r\n" % len(body)
-        await self._send(head if self._request.method == "HEAD" else head + body)
-
-    async def write(self, data: bytes) -> None:
-        """Send bytes of a stream at once."""
-        await self._send(self._begin() + self._chunk(data))
-
-    async def end(self, data: bytes = b"") -> None:
-        """Send the last bytes and close the stream."""
-        self.finished = True
-        last = self._chunk(data) if data else b""
-        await self._send(self._begin() + last + (b"0\r\n\r\n" if self._chunked else b""))
-
-    def abort(self) -> None:
-        """Break the connection."""
-        transport = self._request.transport
-        self._dead = self.started = True
-        if transport is not None:
-            transport.close()
-
-    @property
-    def keep_alive(self) -> bool:
-        """Whether the connection may carry another request."""
-        return self.finished and not self._dead and self._request.keep_alive
-
-    def _begin(self) -> bytes:
-        if self.opened:
-            return b""
-        self.opened = self.started = True
-        return self._head(200, SSE_HEADERS) + (
-            b"Transfer-Encoding: chunked\r\n\r\n" if self._chunked else b"\r\n"
-        )
-
-    def _chunk(self, data: bytes) -> bytes:
-        return b"%x\r\n%b\r\n" % (len(data), data) if self._chunked else data
-
-    def _head(self, status: int, headers: dict[str, str]) -> bytes:
-        closing = not (self._chunked and self._request.keep_alive)
-        return _head(status, tuple(headers.items()), closing)
-
-
-@functools.lru_cache(256)
-def _head(status: int, headers: tuple[tuple[str, str], ...], closing: bool) -> bytes:
-    """Status line and headers, without the length and the blank line."""
-    try:
-        phrase = HTTPStatus(status).phrase
-    except ValueError:
-        phrase = ""
-    lines = [f"HTTP/1.1 {status} {phrase}", *(f"{name}: {value}" for name, value in headers)]
-    if closing:
-        lines.append("Connection: close")
-    return ("\r\n".join(lines) + "\r\n").encode("latin-1")
-
-
-class Sent(web.StreamResponse):
-    """Tells aiohttp that the answer is out already."""
-
-    def __init__(self, sink: HttpSink) -> None:
-        super().__init__()
-        self._sink = sink
-
-    @property
-    def keep_alive(self) -> bool | None:
-        """Whether the connection may carry another request."""
-        return self._sink.keep_alive
-
-    async def prepare(self, request: BaseRequest) -> AbstractStreamWriter | None:
-        """Nothing is left to send."""
-        return None
-
-    async def write_eof(self, data: bytes = b"") -> None:
-        """Nothing is left to send."""

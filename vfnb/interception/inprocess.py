@@ -41,15 +41,12 @@ class InProcessTransport(httpx.AsyncBaseTransport):
         body = await request.aread()
         channel = _Channel()
 
-        async def read() -> bytes:
-            return body
-
         work = route(
             self._session,
             request.method,
             request.url.path,
             request.headers,
-            read,
+            lambda: body,
             channel,
             transport="inprocess",
         )

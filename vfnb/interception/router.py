@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from vfnb.dialects import Dialect, dialects, get, match
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from vfnb.interception.session import Session
     from vfnb.interception.sink import Sink
 
-__all__ = ["BodyError", "route"]
+__all__ = ["BodyError", "refuse", "route"]
 
 _MODELS = re.compile(r"(?:/v1)*/models(?:/(.+?))?/?$")
 
@@ -31,7 +31,7 @@ async def route(
     method: str,
     path: str,
     headers: Mapping[str, str],
-    read: Callable[[], Awaitable[bytes]],
+    read: Callable[[], bytes],
     sink: Sink,
     *,
     transport: str = "http",
@@ -40,12 +40,13 @@ async def route(
 
     Args:
         session: the owner of the request's key; None if there is none.
-        read: gives the decompressed body; awaited only for a call that is accepted.
+        headers: found by names in lower case.
+        read: gives the decompressed body; used only for a call that is accepted.
     """
     dialect = match(path)
     if dialect is None:
         await _elsewhere(session, method, path, headers, sink)
-    elif headers.get("Upgrade", "").lower() == "websocket":
+    elif headers.get("upgrade", "").lower() == "websocket":
         await refuse(sink, dialect, 426, "WebSocket is not supported here; send a POST")
     elif method != "POST":
         await refuse(sink, dialect, 405, f"{method} {path}: only POST is answered")
@@ -53,7 +54,7 @@ async def route(
         await refuse(sink, dialect, 401, _UNKNOWN)
     else:
         try:
-            body = await read()
+            body = read()
         except BodyError as error:
             await refuse(sink, dialect, error.status, str(error))
             return

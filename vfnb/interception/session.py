@@ -151,7 +151,7 @@ class Session:
             if framed:
                 return None
             raise
-        token = headers.get("Idempotency-Key")
+        token = headers.get("idempotency-key")
         marked = marked_retry(headers)
         while framed and (known := self.retries.find(turn.digest, token, marked=marked)) is not None:
             if await known.join(sink):
