@@ -1,8 +1,9 @@
-"""The two background threads, each with an asyncio loop.
+"""The background threads, each with an asyncio loop.
 
 `engine()` runs server, sessions, clients, runtimes and the hand-off to the store; it never runs user code.
-`user()` runs async hooks and harness functions; sync ones go to worker threads. Code on any loop, or on none,
-submits work here and waits for it; the caller's loop is never patched.
+`user()` runs harness functions and scripted models, `hooks()` runs setup, finalize, metrics and rewards: a reward
+that blocks its loop then delays no agent. Sync user code goes to worker threads. Code on any loop, or on none, submits
+work here and waits for it; the caller's loop is never patched.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
-__all__ = ["Loop", "at_exit", "engine", "on_worker", "user"]
+__all__ = ["Loop", "at_exit", "engine", "hooks", "on_worker", "user"]
 
 T = TypeVar("T")
 
@@ -113,6 +114,7 @@ async def _cancel_all() -> None:
 
 _engine = Loop("engine")
 _user = Loop("user")
+_hooks = Loop("hooks")
 
 
 def engine() -> Loop:
@@ -121,8 +123,13 @@ def engine() -> Loop:
 
 
 def user() -> Loop:
-    """The loop of async user code."""
+    """The loop of agent programs that are async functions, and of scripted models."""
     return _user
+
+
+def hooks() -> Loop:
+    """The loop of async hooks: one that blocks holds up other hooks, and no agent's model calls."""
+    return _hooks
 
 
 async def on_worker(function: Callable[..., T], *args: Any, timeout: float | None = None) -> T:
@@ -203,12 +210,13 @@ async def _plain(future: Awaitable[T]) -> T:
 def _forget_after_fork() -> None:
     global _workers
     _workers = _Workers()
-    for loop in (_engine, _user):
+    for loop in (_engine, _user, _hooks):
         loop._lock = threading.Lock()
         loop._loop = loop._thread = None
 
 
 def _stop_all() -> None:
+    _hooks.stop()
     _user.stop()
     _engine.stop()
 

@@ -101,9 +101,9 @@ def test_each_kind_of_function_runs_where_it_should() -> None:
         return awaits("A")
 
     assert run(plain) == ("D", "vfnb-worker")
-    assert run(awaits) == ("T", "vfnb-user")
-    assert run(uses_the_loop) == "vfnb-user"
-    assert run(returns_awaitable) == ("A", "vfnb-user")
+    assert run(awaits) == ("T", "vfnb-hooks")
+    assert run(uses_the_loop) == "vfnb-hooks"
+    assert run(returns_awaitable) == ("A", "vfnb-hooks")
 
 
 def test_async_iteration_and_contexts_run_on_the_user_loop() -> None:
@@ -126,8 +126,8 @@ def test_async_iteration_and_contexts_run_on_the_user_loop() -> None:
             return str(name)
         return ""
 
-    assert run(uses) == "vfnb-user"
-    assert run(iterates) == "vfnb-user"
+    assert run(uses) == "vfnb-hooks"
+    assert run(iterates) == "vfnb-hooks"
 
 
 @pytest.mark.parametrize("hook", [sync_sleep, async_sleep_without_await, async_sleep_with_await])

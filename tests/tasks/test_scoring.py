@@ -159,7 +159,8 @@ def test_numbers_of_any_kind(value: Any) -> None:
 def test_bad_results_are_errors_that_name_the_hook(value: Any, text: str) -> None:
     message, trace = failing(value)
     assert text in message
-    assert "bad" not in trace.rewards
+    assert trace.rewards["bad"].value is None
+    assert trace.reward is None
     assert trace.rewards["good"].value == 1.0
 
 
@@ -167,7 +168,7 @@ def test_a_failed_metric_leaves_none_and_stops_the_scoring() -> None:
     message, trace = failing(float("nan"), vf.metric)
     assert message.startswith("metric Bad.bad returned nan")
     assert trace.metrics == {"bad": None}
-    assert trace.rewards == {}
+    assert [one.value for one in trace.rewards.values()] == [None]
 
 
 def test_a_failing_service_keeps_whether_a_retry_may_help() -> None:

@@ -207,7 +207,7 @@ def test_equal_tasks_get_keys_of_their_own() -> None:
     same = [vf.TaskData(prompt="2+2?") for _ in range(3)]
     keys = [task.key for task in vf.Taskset.of(same).resolve()]
     assert len(set(keys)) == 3
-    assert keys[0] == same[0].content_hash()
+    assert keys[0] == same[0].content_hash()[:12]
     assert keys == [task.key for task in vf.Taskset.of(same).resolve()]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from pydantic import Field
 
@@ -16,6 +16,8 @@ __all__ = ["Timeouts"]
 
 class Timeouts(BaseConfig):
     """Limits in seconds; None waits for ever. The agent's is a stop (scored), the others are errors."""
+
+    SPARSE: ClassVar[bool] = True  # what is not set here may come from the task
 
     boot: float | None = Field(default=600.0, gt=0)
     """Starting the runtime."""

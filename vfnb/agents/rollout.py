@@ -46,7 +46,7 @@ class Ids:
 
 
 class Rollout:
-    """Runs one task once with one agent. Lives on the engine loop; user code runs on the user loop."""
+    """Runs one task once with one agent. Lives on the engine loop; user code runs elsewhere."""
 
     def __init__(
         self,

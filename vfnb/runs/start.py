@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -113,7 +114,8 @@ def evaluate(
 
 def default_folder(name: str, agent: Agent) -> Path:
     """`./runs/<taskset>-<hash8>`: one folder per taskset, harness, model and setting, whatever the tasks say."""
-    return Path("runs") / f"{name}-{digest(name, canonical_json(_stable(agent.identity())), size=4)}"
+    plain = re.sub(r"[^\w.-]+", "-", Path(name).name).strip("-.") or "run"
+    return Path("runs") / f"{plain}-{digest(name, canonical_json(_stable(agent.identity())), size=4)}"
 
 
 def _stable(setting: dict[str, Any]) -> dict[str, Any]:

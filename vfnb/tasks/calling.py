@@ -19,7 +19,7 @@ from vfnb.utils.prints import printing_to
 __all__ = ["BLOCKED_S", "call_hook", "parameters_of"]
 
 BLOCKED_S = 1.0
-"""An async hook that keeps the user loop for longer than this without awaiting is reported."""
+"""An async hook that keeps the loop of hooks for longer than this without awaiting is reported."""
 
 _log = logging.getLogger("vfnb.tasks")
 _LOOP_NAMES = {
@@ -45,13 +45,13 @@ async def call_hook(
     """Call a function with those of `values` that its parameters name, and return what it returns.
 
     A sync function, and an async one that never awaits, runs in a thread of its own; any other async one on
-    the user loop. Neither can hold up the caller's loop.
+    the loop of hooks. Neither can hold up the caller's loop or an agent.
 
     Args:
         label: the function's name in messages, for example `reward exact_match`.
         timeout: seconds; a thread that runs over is left behind, a coroutine is cancelled.
         log: takes what the function prints; None leaves it on the standard output.
-        blocked: takes a line for each time the function blocked the user loop.
+        blocked: takes a line for each time the function blocked that loop.
 
     Raises:
         StageTimeout: it took longer than `timeout`.
@@ -69,7 +69,7 @@ async def call_hook(
                 else:
                     result = bound()
                 if inspect.isawaitable(result):
-                    result = await loops.user().do(_watched(result, label, blocked))
+                    result = await loops.hooks().do(_watched(result, label, blocked))
                 return result
         except TimeoutError as error:
             if not clock.expired():

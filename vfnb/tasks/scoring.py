@@ -115,7 +115,7 @@ class _Scoring:
                 raise ScoringError(f"{_label(hook)} needs a runtime, and this trace has none any more")
             if hook.spec.kind == "reward":
                 self.scores.rewards[name] = Score(None, hook.spec.weight)
-                trace.rewards.pop(name, None)
+                trace.rewards[name] = Reward(value=None, weight=hook.spec.weight)
             else:
                 self.scores.metrics[name] = trace.metrics[name] = None
 
@@ -142,7 +142,7 @@ class _Scoring:
                 self._claim(name, label)
         if hook.spec.kind == "reward":
             if own not in found:
-                del self.scores.rewards[own]
+                del self.scores.rewards[own], self.trace.rewards[own]
             for name, value in found.items():
                 self.scores.rewards[name] = Score(value, hook.spec.weight)
                 self.trace.rewards[name] = Reward(value=value, weight=hook.spec.weight)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from vfnb.tasks.scoring import Scores
     from vfnb.trace import Trace
 
-__all__ = ["Task", "TaskConfig"]
+__all__ = ["KEY_DIGITS", "Task", "TaskConfig"]
 
 
 class TaskConfig(BaseConfig):
@@ -32,6 +32,7 @@ DataT = TypeVar("DataT", bound=TaskData, default=TaskData)
 StateT = TypeVar("StateT", bound=State, default=State)
 ConfigT = TypeVar("ConfigT", bound=TaskConfig, default=TaskConfig)
 
+KEY_DIGITS = 12  # of a content hash: enough to tell apart the tasks of one taskset, short enough for tables
 _BOUNDS = (("data", TaskData), ("state", State), ("config", TaskConfig))
 
 
@@ -77,7 +78,7 @@ class Task(Generic[DataT, StateT, ConfigT]):
     def key(self) -> str:
         """Identity for resuming: the data's own key, else its content hash; independent of the position."""
         if self._key is None:
-            self._key = self.data.key or self.data.content_hash()
+            self._key = self.data.key or self.data.content_hash()[:KEY_DIGITS]
         return self._key
 
     @property

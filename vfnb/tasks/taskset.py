@@ -11,7 +11,7 @@ from typing_extensions import TypeVar
 from vfnb._late import late
 from vfnb.errors import ConfigError, EmptySelection, TasksetError
 from vfnb.tasks.data import TaskData
-from vfnb.tasks.task import Task, TaskConfig
+from vfnb.tasks.task import KEY_DIGITS, Task, TaskConfig
 from vfnb.tasks.views import Filter, FilterConfig, SelectConfig, Shuffle, Skip, Take, View
 from vfnb.utils.config import BaseConfig, build
 from vfnb.utils.generics import type_argument
@@ -210,7 +210,7 @@ class Taskset(Generic[TaskT, ConfigT]):
             positions.add(idx)
             key = task.data.key
             if key is None:
-                content = task.data.content_hash()
+                content = task.data.content_hash()[:KEY_DIGITS]
                 copies[content] = copies.get(content, 0) + 1
                 key = content if copies[content] == 1 else f"{content}-{copies[content]}"
             if key in owners:

@@ -63,15 +63,15 @@ class TaskInfo(BaseModel):
 
 
 class Reward(BaseModel):
-    """One reward; it counts `value * weight`."""
+    """One reward; it counts `value * weight`. None until its function has given a number."""
 
-    value: float
+    value: float | None
     weight: float = 1.0
 
     @field_validator("value", "weight")
     @classmethod
-    def _finite(cls, value: float) -> float:
-        if not math.isfinite(value):
+    def _finite(cls, value: float | None) -> float | None:
+        if value is not None and not math.isfinite(value):
             raise ValueError(
                 f"a reward must be a finite number, got {value}; return a float or raise an error"
             )
@@ -217,9 +217,10 @@ class Trace(BaseModel):
             return None
         if self.info.get("scoring_skipped"):
             return 0.0
-        if not self.rewards:
+        values = [reward.value for reward in self.rewards.values()]
+        if not values or None in values:
             return None
-        return math.fsum(reward.value * reward.weight for reward in self.rewards.values())
+        return math.fsum(one.value * one.weight for one in self.rewards.values() if one.value is not None)
 
     @property
     def num_turns(self) -> int:
