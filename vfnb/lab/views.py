@@ -50,5 +50,5 @@ class RunView:
 
     @property
     def complete(self) -> bool:
-        """Whether every planned rollout ended."""
-        return self.done >= self.total and self.state != "running"
+        """Whether every planned rollout ended, and none because the run was stopped."""
+        return self.done >= self.total and self.state == "finished"

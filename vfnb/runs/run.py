@@ -98,7 +98,7 @@ class Run:
 
     @property
     def complete(self) -> bool:
-        """Whether every planned rollout has ended."""
+        """Whether every planned rollout has ended, and none because the run was stopped."""
         return self._view().complete
 
     @property
