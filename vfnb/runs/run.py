@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Run", "TraceList", "load"]
 
+WAKE_S = 0.2  # how often an awaiting cell looks whether it was interrupted
 EXIT_S = 10.0  # longest wait for running rollouts when the interpreter leaves
 
 
@@ -176,8 +177,12 @@ class Run:
         if self._live is None:
             return self
         with self._progress():
+            ended = asyncio.wrap_future(self._live.done)
             try:
-                await asyncio.shield(asyncio.wrap_future(self._live.done))
+                # ipykernel 7 hands an interrupt to the loop of the cell without waking it: keep it awake.
+                while not ended.done():
+                    await asyncio.wait({ended}, timeout=WAKE_S)
+                ended.result()
             except asyncio.CancelledError:
                 self._live.cancel("interrupted")
                 raise
