@@ -7,15 +7,15 @@ import re
 import time
 from typing import NamedTuple
 
-import aiohttp
 import msgspec
 
 from vfnb.clients import failures
 from vfnb.clients.base import ModelRequest, Reply
-from vfnb.clients.connection import JsonBody
+from vfnb.clients.connection import Connection
 from vfnb.clients.limits import Permit
 from vfnb.clients.outgoing import Outgoing
 from vfnb.clients.stream import UpstreamStream
+from vfnb.clients.wire import Answer, Lost
 from vfnb.errors import ModelError, UpstreamMalformed, UpstreamRejected
 
 __all__ = ["Target", "attempt"]
@@ -34,51 +34,73 @@ class Target(NamedTuple):
 
 
 async def attempt(
-    request: ModelRequest, call: Outgoing, session: aiohttp.ClientSession, permit: Permit, target: Target
+    request: ModelRequest, call: Outgoing, connection: Connection, permit: Permit, target: Target
 ) -> Reply:
     """Make one try. The permit is given back when the answer has been read or has failed.
 
     Raises:
         ModelError: by what went wrong.
     """
-    response: aiohttp.ClientResponse | None = None
-    reply: Reply | None = None
+    if request.deadline is None:
+        return await _attempt(request, call, connection, permit, target)
     try:
         async with asyncio.timeout_at(request.deadline):
-            response = await session.post(
-                target.url, data=JsonBody(call.body), headers=target.headers, allow_redirects=False
-            )
-            reply = await _read(request, call, response, permit, target)
-            return reply
-    except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
+            return await _attempt(request, call, connection, permit, target)
+    except TimeoutError as error:
+        raise failures.from_exception(error, target.shown, started=False) from error
+
+
+async def _attempt(
+    request: ModelRequest, call: Outgoing, connection: Connection, permit: Permit, target: Target
+) -> Reply:
+    answer: Answer | None = None
+    reply: Reply | None = None
+    try:
+        answer = await connection.send("POST", target.url, target.headers, call.body)
+        reply = await _read(request, call, answer, permit, target)
+        return reply
+    except (TimeoutError, OSError, ValueError) as error:
         raise failures.from_exception(error, target.shown, started=False) from error
     finally:
         if reply is None or reply.chunks is None:
-            if response is not None:
-                response.release()
+            if answer is not None:
+                answer.release()
             usage = None if reply is None or reply.response is None else reply.response.usage
             permit.release(None if usage is None else usage.total_tokens)
 
 
 async def _read(
-    request: ModelRequest, call: Outgoing, response: aiohttp.ClientResponse, permit: Permit, target: Target
+    request: ModelRequest, call: Outgoing, answer: Answer, permit: Permit, target: Target
 ) -> Reply:
-    status = response.status
+    body = b""
+    if request.stream:
+        await answer.head()
+        whole = answer.status != 200 or _is_json(answer)
+    else:
+        whole = True
+    if whole:
+        try:
+            body = await answer.read()
+        except Lost as error:
+            if answer.status == 0:
+                raise
+            text = f"{target.shown} broke off its answer: {error}"
+            raise UpstreamMalformed(text, status=answer.status) from error
+    status, headers = answer.status, answer.headers
     if 300 <= status < 400:
-        to = response.headers.get("Location", "nowhere")
+        to = headers.get("location", "nowhere")
         raise UpstreamRejected(
             f"{target.shown} redirects to {to}; put that server into base_url", status=status
         )
     if status >= 300:
-        body = await response.read()
-        raise failures.from_status(status, body, response.headers, request.dialect, target.shown, target.key)
+        raise failures.from_status(status, body, headers, request.dialect, target.shown, target.key)
     reply = Reply(
         status=status,
-        headers={name: response.headers[name] for name in _KEPT_HEADERS if name in response.headers},
+        headers={name: headers[name] for name in _KEPT_HEADERS if name in headers},
         sampling_sent=call.sampling,
     )
-    if request.stream and response.content_type != "application/json":
-        first = await response.content.readany()
+    if not whole:
+        first = await answer.readany()
         if not first:
             raise UpstreamMalformed(f"{target.shown} answered with an empty stream", status=status)
         reply.first_byte = time.time()
@@ -87,29 +109,25 @@ async def _read(
             found = _TOTAL.findall(last)
             permit.release(int(found[-1]) if found else None)
 
-        reply.chunks = UpstreamStream(response, first, done, request.deadline, target.shown)
+        reply.chunks = UpstreamStream(answer, first, done, request.deadline, target.shown)
         return reply
-    body = await _whole(response, target)
     reply.first_byte = time.time()
     try:
         reply.response = request.dialect.read_response(body)
     except ValueError as error:
-        raise _unreadable(error, body, request, response, target) from error
+        raise _unreadable(error, body, request, answer, target) from error
     reply.body = body
     reply.served_model = reply.response.model or call.model
     return reply
 
 
-async def _whole(response: aiohttp.ClientResponse, target: Target) -> bytes:
-    try:
-        return await response.read()
-    except aiohttp.ClientPayloadError as error:
-        text = f"{target.shown} broke off its answer: {error}"
-        raise UpstreamMalformed(text, status=response.status) from error
+def _is_json(answer: Answer) -> bool:
+    kind = answer.headers.get("content-type", "")
+    return kind.partition(";")[0].strip().lower() == "application/json"
 
 
 def _unreadable(
-    error: ValueError, body: bytes, request: ModelRequest, response: aiohttp.ClientResponse, target: Target
+    error: ValueError, body: bytes, request: ModelRequest, answer: Answer, target: Target
 ) -> ModelError:
     """A status 200 that is no answer: an error object under it, or something broken."""
     try:
@@ -120,9 +138,9 @@ def _unreadable(
         inner = data["error"]
         code = inner.get("code") if isinstance(inner, dict) else None
         status = code if isinstance(code, int) and 400 <= code < 600 else 400 if _full(request, body) else 500
-        return failures.from_status(status, body, response.headers, request.dialect, target.shown, target.key)
+        return failures.from_status(status, body, answer.headers, request.dialect, target.shown, target.key)
     text = f"{target.shown} sent an answer that cannot be read: {error}"
-    return UpstreamMalformed(text, status=response.status, body=body[:65536])
+    return UpstreamMalformed(text, status=answer.status, body=body[:65536])
 
 
 def _full(request: ModelRequest, body: bytes) -> bool:

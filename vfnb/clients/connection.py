@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from urllib.request import getproxies
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
-import aiohttp
-from aiohttp import payload
+from vfnb.clients.wire import Answer
+from vfnb.clients.wires import Wires
 
-__all__ = ["Connection", "JsonBody"]
+if TYPE_CHECKING:
+    from vfnb.clients.proxied import Proxied
 
-_HEADERS = {"Accept-Encoding": "identity", "User-Agent": "vfnb"}
+__all__ = ["Connection"]
 
-
-class JsonBody(payload.BytesPayload):
-    """A JSON body of any size, without the size warning of plain bytes: it is in memory already."""
-
-    def __init__(self, value: bytes) -> None:
-        payload.Payload.__init__(self, value, content_type="application/json")
-        self._size = len(value)
+_HEADERS = {"User-Agent": "vfnb", "Accept-Encoding": "identity", "Content-Type": "application/json"}
 
 
 class Connection:
-    """One aiohttp session, made on the loop that uses it.
+    """Sends requests on the running loop, through a proxy where the environment names one.
 
     Args:
         timeout: longest silence while reading, in seconds.
@@ -30,26 +28,53 @@ class Connection:
 
     def __init__(self, timeout: float) -> None:
         self._timeout = timeout
-        self._session: aiohttp.ClientSession | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._wires: Wires | None = None
+        self._proxied: Proxied | None = None
+        self._direct: dict[str, bool] = {}
 
-    def session(self) -> aiohttp.ClientSession:
-        """The session of the running loop."""
+    async def send(self, method: str, url: str, headers: Mapping[str, str], body: bytes = b"") -> Answer:
+        """Start a request; its answer is read with `head`, `read` or `readany` and must be released.
+
+        Raises:
+            BadUrl, NoConnection, Silent, Lost, Garbled: it could not be sent.
+        """
         loop = asyncio.get_running_loop()
-        if self._session is None or self._session.closed or self._loop is not loop:
-            self._loop = loop
-            self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=60, ttl_dns_cache=300),
-                timeout=aiohttp.ClientTimeout(total=None, sock_connect=20, sock_read=self._timeout),
-                headers=_HEADERS,
-                cookie_jar=aiohttp.DummyCookieJar(),
-                skip_auto_headers=("Accept",),
-                trust_env=bool(getproxies()),
-            )
-        return self._session
+        if self._loop is not loop:
+            self._loop, self._wires, self._proxied, self._direct = loop, None, None, {}
+        direct = self._direct.get(url)
+        if direct is None:
+            direct = self._direct[url] = _direct(url)
+        given = {name.lower() for name in headers}
+        sent = {name: value for name, value in _HEADERS.items() if name.lower() not in given} | dict(headers)
+        if direct:
+            if self._wires is None:
+                self._wires = Wires(self._timeout)
+            return await self._wires.send(method, url, sent, body)
+        if self._proxied is None:
+            from vfnb.clients.proxied import Proxied
+
+            self._proxied = Proxied(self._timeout)
+        return await self._proxied.send(method, url, sent, body)
+
+    @property
+    def open(self) -> int:
+        """Open connections, without those to a proxy."""
+        return 0 if self._wires is None else len(self._wires)
 
     async def close(self) -> None:
         """Close all connections."""
-        session, self._session = self._session, None
-        if session is not None and self._loop is asyncio.get_running_loop():
-            await session.close()
+        wires, self._wires = self._wires, None
+        proxied, self._proxied = self._proxied, None
+        if self._loop is not asyncio.get_running_loop():
+            return
+        if wires is not None:
+            await wires.close()
+        if proxied is not None:
+            await proxied.close()
+
+
+def _direct(url: str) -> bool:
+    """Whether no proxy of the environment is meant for this URL."""
+    parts = urlsplit(url)
+    return parts.scheme not in getproxies() or bool(proxy_bypass(parts.hostname or ""))

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import email.utils
 import time
 from collections.abc import Mapping
 from typing import Any
 
-import aiohttp
 import msgspec
 
+from vfnb.clients.wire import Garbled
+from vfnb.clients.wires import BadUrl, NoConnection
 from vfnb.dialects import Dialect
 from vfnb.errors import (
     ContextLengthError,
@@ -57,19 +57,19 @@ def from_status(
 
 def from_exception(error: BaseException, url: str, *, started: bool) -> ModelError:
     """The error of a transport that failed, before or after the first byte of the answer."""
-    if isinstance(error, asyncio.TimeoutError):  # aiohttp's timeouts are subclasses
+    if isinstance(error, TimeoutError):
         what = "stopped sending" if started else "did not answer in time"
-        return UpstreamTimeout(f"{url} {what} ({type(error).__name__})")
+        return UpstreamTimeout(f"{url} {what} ({_reason(error)})")
     if started:
         return UpstreamCut(f"{url} broke off its answer: {_reason(error)}")
-    if isinstance(error, aiohttp.InvalidURL):
+    if isinstance(error, BadUrl):
         return UpstreamConnection(f"{url} is not a URL; check base_url")
-    if isinstance(error, aiohttp.ClientConnectorError):
+    if isinstance(error, NoConnection):
         return UpstreamConnection(
             f"no connection to {url}: {_reason(error)}. Is the server running, and is base_url right?"
         )
-    if isinstance(error, aiohttp.ClientResponseError):
-        return UpstreamMalformed(f"{url} does not speak HTTP: {_reason(error)}", status=error.status or None)
+    if isinstance(error, Garbled):
+        return UpstreamMalformed(f"{url} does not speak HTTP: {_reason(error)}")
     return UpstreamConnection(f"the connection to {url} broke before an answer came: {_reason(error)}")
 
 
@@ -96,7 +96,7 @@ def _words(body: bytes) -> tuple[str, str | None]:
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
     """Seconds to wait, from `retry-after-ms` or `Retry-After` (seconds or an HTTP date)."""
-    exact, plain = headers.get("retry-after-ms"), headers.get("Retry-After")
+    exact, plain = headers.get("retry-after-ms"), headers.get("retry-after")
     try:
         if exact is not None:
             return max(0.0, float(exact) / 1000)

@@ -8,8 +8,6 @@ import random
 from typing import Any
 from urllib.parse import urlsplit
 
-import aiohttp
-
 from vfnb.clients import address, failures
 from vfnb.clients.attempt import Target, attempt
 from vfnb.clients.base import ModelClient, ModelRequest, Reply
@@ -128,12 +126,14 @@ class Relay(ModelClient):
         headers = address.resolve_headers(self._headers) | ({"Authorization": f"Bearer {key}"} if key else {})
         shown = address.public_url(url) or url
         try:
-            async with (
-                asyncio.timeout(timeout),
-                self._connection.session().get(url, headers=headers) as reply,
-            ):
-                status, body = reply.status, (await reply.read())[:2000]
-        except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
+            async with asyncio.timeout(timeout):
+                answer = await self._connection.send("GET", url, headers)
+                try:
+                    body = (await answer.read())[:2000]
+                    status = answer.status
+                finally:
+                    answer.release()
+        except (TimeoutError, OSError, ValueError) as error:
             raise failures.from_exception(error, shown, started=False) from error
         if status in (401, 403) or status >= 500:
             text = body.decode("utf-8", "replace")[:300]
@@ -193,7 +193,7 @@ class Relay(ModelClient):
         except TimeoutError as error:
             text = f"{target.shown}: the call's deadline passed while it waited for the endpoint's limits"
             raise UpstreamTimeout(text) from error
-        return await attempt(request, call, self._connection.session(), permit, target)
+        return await attempt(request, call, self._connection, permit, target)
 
 
 def _too_late(deadline: float | None, wait: float) -> bool:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 
-import aiohttp
-
 from vfnb.clients.failures import from_exception
+from vfnb.clients.wire import Answer, Silent
 from vfnb.errors import UpstreamTimeout
 
 __all__ = ["UpstreamStream"]
@@ -23,13 +22,13 @@ class UpstreamStream(AsyncIterator[bytes]):
 
     def __init__(
         self,
-        response: aiohttp.ClientResponse,
+        answer: Answer,
         first: bytes,
         done: Callable[[bytes], object],
         deadline: float | None,
         url: str,
     ) -> None:
-        self._response = response
+        self._answer = answer
         self._first = first
         self._last = b""
         self._done: Callable[[bytes], object] | None = done
@@ -41,7 +40,7 @@ class UpstreamStream(AsyncIterator[bytes]):
 
     def _expire(self) -> None:
         self._late = True
-        self._response.close()
+        self._answer.fail(Silent("the deadline has passed"))
 
     async def __anext__(self) -> bytes:
         if self._first:
@@ -49,11 +48,11 @@ class UpstreamStream(AsyncIterator[bytes]):
             self._last = chunk
             return chunk
         try:
-            chunk = await self._response.content.readany()
+            chunk = await self._answer.readany()
         except asyncio.CancelledError:
             await self.aclose()
             raise
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        except (TimeoutError, OSError, ValueError) as error:
             await self.aclose()
             if self._late:
                 raise self._timeout() from error
@@ -76,8 +75,5 @@ class UpstreamStream(AsyncIterator[bytes]):
             return
         if self._timer is not None:
             self._timer.cancel()
-        if self._response.content.at_eof() and not self._late:
-            self._response.release()
-        else:
-            self._response.close()
+        self._answer.release()
         done(self._last)
