@@ -14,9 +14,9 @@ __all__ = ["Split", "Tip"]
 
 
 class Tip:
-    """A remembered history: `body[start:end]`, from its first item to the end of its last."""
+    """A remembered history: `body[start:end]`, from its first item to the end of its last; `tail` ends it."""
 
-    __slots__ = ("body", "chain", "count", "end", "fields", "front", "head", "mark", "start")
+    __slots__ = ("body", "chain", "count", "end", "fields", "front", "head", "mark", "start", "tail")
 
     def __init__(
         self,
@@ -27,6 +27,7 @@ class Tip:
         head: tuple[bytes, ...],
         start: int,
         end: int,
+        tail: bytes,
         count: int,
         mark: object,
         chain: bytes,
@@ -37,6 +38,7 @@ class Tip:
         self.head = head
         self.start = start
         self.end = end
+        self.tail = tail
         self.count = count
         self.mark = mark
         self.chain = chain

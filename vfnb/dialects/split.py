@@ -52,6 +52,7 @@ class Splitter:
         self._max_tips = max_tips
         self._max_bytes = max_bytes
         self._tips: list[Tip] = []  # least recently used first
+        self._longest = 0
         self._digests = Digests()
         key = dialect.history
         self._key = key
@@ -68,9 +69,8 @@ class Splitter:
             RequestError: 400 if the body is not a JSON object.
         """
         if self._key is not None:
-            places: list[_Place | None] = []
-            for tip in sorted(self._tips, key=lambda tip: tip.end - tip.start, reverse=True):
-                split = self._from_tip(body, tip, places)
+            for place, tip in self._candidates(body):
+                split = self._from_tip(body, tip, place)
                 if split is not None:
                     self._tips.remove(tip)
                     self._tips.append(tip)
@@ -87,14 +87,18 @@ class Splitter:
         if split.tip is not None and split.tip in self._tips:
             self._share(split, split.tip)
         chain = self._digests.chain(split)
+        front = split.front
+        if self._tips and self._tips[-1].front == front:
+            front = self._tips[-1].front
         self._tips.append(
             Tip(
                 body=split.body,
-                front=split.front,
+                front=front,
                 fields=split.front_fields,
                 head=self._head(split.fields),
                 start=split.start,
                 end=split.end,
+                tail=split.body[max(split.start, split.end - _WINDOW) : split.end],
                 count=split.n_known + len(split.items),
                 mark=mark,
                 chain=chain,
@@ -122,24 +126,31 @@ class Splitter:
 
     # known prefix
 
-    def _place(self, body: bytes, tip: Tip, found: list[_Place | None]) -> _Place | None:
-        """Where the body's history starts: where the tip's does, or found once for all tips."""
-        if body.startswith(memoryview(tip.front)[: -len(_CLOSE)]):
-            return _Place(tip.start, tip.front, tip.fields)
-        if not found:
-            found.append(self._locate(body))
-        return found[0]
+    def _candidates(self, body: bytes) -> list[tuple[_Place, Tip]]:
+        """The tips whose last bytes are in this body where they would have to be, longest first."""
+        found = []
+        front, place = b"", None
+        elsewhere: list[_Place | None] = []
+        for tip in self._tips:
+            if tip.front is not front:  # tips of one program share it
+                front, place = tip.front, None
+                if body.startswith(front[: -len(_CLOSE)]):
+                    place = _Place(tip.start, front, tip.fields)
+                elif not elsewhere:
+                    elsewhere.append(self._locate(body))
+            where = place or (elsewhere[0] if elsewhere else None)
+            if where is not None:
+                tail = tip.tail
+                if body.startswith(tail, where.start + tip.end - tip.start - len(tail)):
+                    found.append((where, tip))
+        if len(found) > 1:
+            found.sort(key=lambda entry: entry[1].end - entry[1].start, reverse=True)
+        return found
 
-    def _from_tip(self, body: bytes, tip: Tip, found: list[_Place | None]) -> Split | None:
-        place = self._place(body, tip, found)
-        if place is None:
-            return None
+    def _from_tip(self, body: bytes, tip: Tip, place: _Place) -> Split | None:
         start, front, fields = place
         size = tip.end - tip.start
         end = start + size
-        window = min(size, _WINDOW)
-        if body[end - window : end] != tip.body[tip.end - window : tip.end]:
-            return None
         if not body.startswith(memoryview(tip.body)[tip.start : tip.end], start):
             return None
         after = _end(_SPACE.match(body, end))
@@ -281,11 +292,18 @@ class Splitter:
         return tuple(bytes(fields.get(key, b"")) for key in self.dialect.head_keys)
 
     def _trim(self) -> None:
-        while len(self._tips) > 1:
-            kept = {id(tip.body): len(tip.body) for tip in self._tips}
-            if len(self._tips) <= self._max_tips and sum(kept.values()) <= self._max_bytes:
+        tips = self._tips
+        while len(tips) > self._max_tips:
+            del tips[0]
+        self._longest = max(self._longest, len(tips[-1].body))
+        if self._longest * len(tips) <= self._max_bytes:
+            return
+        while len(tips) > 1:
+            kept = {id(tip.body): len(tip.body) for tip in tips}
+            self._longest = max(kept.values())
+            if sum(kept.values()) <= self._max_bytes:
                 return
-            del self._tips[0]
+            del tips[0]
 
 
 def _history_struct(key: str) -> Any:
