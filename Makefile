@@ -71,7 +71,7 @@ docs: $(READY)  ## build/docs: the API reference; fails on a dead link in any pa
 	@$(BIN)/python scripts/docs.py build/docs
 
 notebooks: $(READY)  ## run the example notebooks and store their outputs
-	@$(BIN)/python scripts/notebooks.py notebooks/*.ipynb
+	@$(BIN)/python scripts/run_notebooks.py notebooks/*.ipynb
 
 clean:  ## remove what was built, environments stay
 	@rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -17,7 +17,7 @@ from nbconvert import HTMLExporter
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from notebooks import execute
+from run_notebooks import execute
 
 ROOT = Path(__file__).resolve().parents[1]
 

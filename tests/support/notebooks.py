@@ -1,11 +1,17 @@
-"""Write, run and read small notebooks in tests."""
+"""Write and run small notebooks in tests."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import nbformat
-from nbclient import NotebookClient
+
+from support.paths import ROOT
+
+sys.path.insert(0, str(ROOT / "scripts"))
+
+from run_notebooks import execute as _execute
 
 __all__ = ["execute", "write_notebook"]
 
@@ -20,15 +26,10 @@ def write_notebook(path: Path, *cells: str) -> Path:
     return path
 
 
-def execute(path: Path, timeout_s: float = 120) -> nbformat.NotebookNode:
+def execute(path: Path) -> nbformat.NotebookNode:
     """Run a notebook in its own folder and return it with outputs and without widget state.
 
     Raises:
         nbclient.exceptions.CellExecutionError: if a cell raises.
     """
-    notebook = nbformat.read(path, as_version=4)
-    resources = {"metadata": {"path": str(path.parent)}}
-    NotebookClient(
-        notebook, timeout=timeout_s, kernel_name="python3", store_widget_state=False, resources=resources
-    ).execute()
-    return notebook
+    return _execute(path, path.parent)

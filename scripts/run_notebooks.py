@@ -1,6 +1,6 @@
 """Run example notebooks and store their outputs, so that a reader of the file sees what a run shows.
 
-    python scripts/notebooks.py NOTEBOOK...
+    python scripts/run_notebooks.py NOTEBOOK...
 
 Cell ids and metadata are made equal from run to run, and no widget state is stored: one plotly widget alone
 would add 5 MB of front-end code.
