@@ -40,9 +40,8 @@ def test_a_finished_run_opens_from_its_folder(tmp_path: Path) -> None:
     assert list(again.rewards["reward"]) == [1.0, 1.0, 1.0]
     assert again.summary.to_dict()["reward"] == run.summary.to_dict()["reward"]
     assert again.config["taskset"] == {
-        "id": "AdditionTaskset",
+        "id": "support.addition:AdditionTaskset",
         "num_tasks": 3,
-        "task": again.config["taskset"]["task"],
     }
     assert [t.id for t in again.traces] == [t.id for t in run.traces]
 
@@ -165,7 +164,7 @@ def test_limits_stop_a_rollout_and_it_is_scored(tmp_path: Path) -> None:
     async def endless(session: vf.HarnessSession, task: vf.Task) -> None:
         messages = [vf.UserMessage(content=task.data.prompt)]
         while True:
-            messages = (await session.complete(messages)).messages + [vf.UserMessage(content="1 + 1?")]
+            messages = [*(await session.complete(messages)).messages, vf.UserMessage(content="1 + 1?")]
 
     run = vf.evaluate(
         taskset(1), model=vf.Scripted(add), harness=endless, limits={"max_turns": 3}, dir=tmp_path / "run"
@@ -192,3 +191,13 @@ def test_a_budget_stops_the_run_and_a_larger_one_resumes_it(tmp_path: Path) -> N
     assert second.complete
     assert second.summary.scored == 40
     assert second.summary.reused >= done
+
+
+def test_tags_and_notes_are_stored_at_once(tmp_path: Path) -> None:
+    run = vf.evaluate(taskset(2), model=vf.Scripted(add), dir=tmp_path / "run").wait(quiet=True)
+    trace = run.traces[1]
+    trace.tag("odd")
+    trace.tag("odd")
+    trace.note("look at this again")
+    again = vf.load(run.dir).traces(trace.id)
+    assert (again.tags, again.notes) == (["odd"], ["look at this again"])

@@ -40,17 +40,19 @@ async def streaming(session: vf.HarnessSession, task: vf.Task) -> str:
 @pytest.mark.parametrize("harness", ["null", streaming])
 def test_every_rollout_behind_a_fault_proxy_has_an_end(tmp_path: Path, harness: object) -> None:
     dice = random.Random(7)
-    with Upstream(lambda body, number: Say(text="2")) as upstream:
-        with FaultProxy(upstream.url, lambda _: dice.choice([*FAULTS, None, None])) as proxy:
-            model = vf.Relay("m", base_url=proxy.url, max_retries=1, retry_wait=0.01)
-            run = vf.evaluate(
-                taskset(40),
-                model=model,
-                harness=harness,
-                timeouts={"agent": 20},
-                concurrency=16,
-                dir=tmp_path / "run",
-            ).wait(50, quiet=True)
+    with (
+        Upstream(lambda body, number: Say(text="2")) as upstream,
+        FaultProxy(upstream.url, lambda _: dice.choice([*FAULTS, None, None])) as proxy,
+    ):
+        model = vf.Relay("m", base_url=proxy.url, max_retries=1, retry_wait=0.01)
+        run = vf.evaluate(
+            taskset(40),
+            model=model,
+            harness=harness,
+            timeouts={"agent": 20},
+            concurrency=16,
+            dir=tmp_path / "run",
+        ).wait(50, quiet=True)
     assert run.complete
     assert len(run.traces) == 40
     for trace in run.traces:
@@ -88,11 +90,15 @@ def test_no_secret_reaches_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert (tmp_path / "run" / "logs" / f"{run.traces[0].id}.log").read_text().count("endpoint") == 1
 
 
-def test_a_program_sees_no_credentials_of_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_sees_no_credentials_of_the_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-secret")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "sk-secret")
     program = vf.Program(["python3", "-c", "import os; print(dict(os.environ)); raise SystemExit(1)"])
-    run = vf.evaluate(taskset(1), model=vf.Scripted(["2"]), harness=program, dir=tmp_path / "run").wait(quiet=True)
+    run = vf.evaluate(taskset(1), model=vf.Scripted(["2"]), harness=program, dir=tmp_path / "run").wait(
+        quiet=True
+    )
     message = run.traces[0].errors[-1].message
     assert "OPENAI_BASE_URL" in message
     assert "sk-secret" not in message

@@ -41,7 +41,9 @@ def interrupt(kernel: Kernel, code: str, after: float) -> tuple[float, str]:
             return time.monotonic() - start, kind
 
 
-@pytest.mark.parametrize(("wait", "error"), [("run.wait()", "KeyboardInterrupt"), ("await run", "CancelledError")])
+@pytest.mark.parametrize(
+    ("wait", "error"), [("run.wait()", "KeyboardInterrupt"), ("await run", "CancelledError")]
+)
 def test_an_interrupt_gives_the_prompt_back_and_cancels(
     kernel: Kernel, tmp_path: Path, wait: str, error: str
 ) -> None:
@@ -98,12 +100,23 @@ class S(vf.Taskset[T, vf.TasksetConfig]):
     kernel.run(cell.format(value=1.0))
     kernel.run(start + "\nassert run.summary.reward.mean == 1.0, run.summary")
     kernel.run(cell.format(value=0.25))
-    kernel.run(start + "\nassert run.summary.reward.mean == 0.25, run.summary\nassert model.calls == 1, model.calls")
+    kernel.run(
+        start + "\nassert run.summary.reward.mean == 0.25, run.summary\nassert model.calls == 1, model.calls"
+    )
 
 
 def test_results_have_text_and_html(kernel: Kernel, tmp_path: Path) -> None:
-    kernel.run(f"run = vf.evaluate(taskset(2), model=vf.Scripted(add), dir={str(tmp_path / 'run')!r}).wait(quiet=True)")
-    for expression in ("run", "run.summary", "run.traces[0]", "taskset(2)", "next(iter(taskset(2)))", "run.sample(1)"):
+    kernel.run(
+        f"run = vf.evaluate(taskset(2), model=vf.Scripted(add), dir={str(tmp_path / 'run')!r}).wait(quiet=True)"
+    )
+    for expression in (
+        "run",
+        "run.summary",
+        "run.traces[0]",
+        "taskset(2)",
+        "next(iter(taskset(2)))",
+        "run.sample(1)",
+    ):
         kernel.messages.clear()
         kernel.run(expression)
         data = kernel.of_type("execute_result", "display_data")[-1][1]["content"]["data"]

@@ -33,7 +33,8 @@ async def three_turns(session, task):
     return "done"
 
 model = vf.Scripted(add, latency=0.002)
-run = vf.evaluate(taskset({n}), model=model, harness=three_turns, concurrency=16, dir=pathlib.Path({folder!r}) / "run")
+folder = pathlib.Path({folder!r}) / "run"
+run = vf.evaluate(taskset({n}), model=model, harness=three_turns, concurrency=16, dir=folder)
 print("started", flush=True)
 run.wait(quiet=True)
 print("finished", flush=True)

@@ -6,15 +6,16 @@ from vfnb.utils.lazy import lazy
 
 if TYPE_CHECKING:
     from vfnb.runs.run import Run as Run
-    from vfnb.runs.run import TraceList as TraceList
     from vfnb.runs.run import load as load
     from vfnb.runs.start import evaluate as evaluate
+    from vfnb.runs.traces import TraceList as TraceList
 else:
     __getattr__ = lazy(
         __name__,
         {
-            "run": "Run TraceList load",
+            "run": "Run load",
             "start": "evaluate",
+            "traces": "TraceList",
         },
     )
 

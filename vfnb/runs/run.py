@@ -5,17 +5,17 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import weakref
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
 from vfnb import loops
-from vfnb.errors import StoreError
-from vfnb.runs.config import RunConfig, read_config
+from vfnb.runs.config import read_config
 from vfnb.runs.live import Live
 from vfnb.runs.rows import stored_rows
 from vfnb.runs.snapshot import snapshot
-from vfnb.store import CONFIG_NAME, RunReader
+from vfnb.runs.traces import TraceList
+from vfnb.store import CONFIG_NAME, RunReader, RunStore
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,48 +24,11 @@ if TYPE_CHECKING:
     from vfnb.lab.sample import Samples
     from vfnb.lab.stats import Summary
     from vfnb.lab.views import RunView
-    from vfnb.trace import Trace
 
-__all__ = ["Run", "TraceList", "load"]
+__all__ = ["Run", "load"]
 
 WAKE_S = 0.2  # how often an awaiting cell looks whether it was interrupted
 EXIT_S = 10.0  # longest wait for running rollouts when the interpreter leaves
-
-
-class TraceList(Sequence["Trace"]):
-    """The traces of a run, read from disk one by one when looked at. Order: task, then sample."""
-
-    def __init__(self, reader: RunReader) -> None:
-        self._reader = reader
-        heads = reader.heads("superseded = 0")
-        self._ids = [h.id for h in sorted(heads, key=lambda h: (h.task_idx, h.task_key, h.rollout, h.num))]
-
-    def __len__(self) -> int:
-        return len(self._ids)
-
-    @overload
-    def __getitem__(self, index: int) -> Trace: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[Trace]: ...
-    def __getitem__(self, index: int | slice) -> Trace | list[Trace]:
-        if isinstance(index, slice):
-            return self._reader.load_traces(self._ids[index])
-        return self._reader.load_trace(self._ids[index])
-
-    def __iter__(self) -> Iterator[Trace]:
-        for trace_id in self._ids:
-            yield self._reader.load_trace(trace_id)
-
-    def __call__(self, trace_id: str) -> Trace:
-        """The trace with this id, or the only one whose id starts so."""
-        found = [known for known in self._ids if known.startswith(trace_id)]
-        if len(found) != 1:
-            what = "no trace" if not found else f"{len(found)} traces"
-            raise StoreError(f"{what} of {self._reader.dir} with an id like {trace_id!r}")
-        return self._reader.load_trace(found[0])
-
-    def __repr__(self) -> str:
-        return f"<{len(self)} traces of {self._reader.dir}>"
 
 
 class Run:
@@ -78,14 +41,12 @@ class Run:
         self,
         dir: Path,
         *,
-        config: RunConfig | None = None,
+        config: dict[str, Any] | None = None,
         live: Live | None = None,
         notes: Sequence[str] = (),
     ) -> None:
         self.dir = dir
-        self.config: dict[str, Any] = (
-            config.model_dump(mode="json") if config is not None else read_config(dir / CONFIG_NAME)
-        )
+        self.config: dict[str, Any] = config if config is not None else read_config(dir / CONFIG_NAME)
         self.notes = tuple(notes)
         self._live = live
         self._reader = RunReader(dir)
@@ -105,7 +66,7 @@ class Run:
     @property
     def traces(self) -> TraceList:
         """The traces, unfinished ones too; each is read when it is looked at."""
-        return TraceList(self._reader)
+        return TraceList(self._reader, self._mark)
 
     @property
     def rewards(self) -> pd.DataFrame:
@@ -199,6 +160,20 @@ class Run:
     def close(self) -> None:
         """Close the run's file; only for code that opens very many runs."""
         self._reader.close()
+
+    def _mark(self, trace_id: str, kind: str, text: str) -> None:
+        """Store a tag or a note, through the run's own store while it runs, else by opening it."""
+        live = self._live if self._live is not None and not self._live.done.done() else None
+
+        async def put() -> None:
+            store = live.store if live is not None else RunStore.create_or_open(self.dir)
+            try:
+                await (store.tag if kind == "tag" else store.note)(trace_id, text)
+            finally:
+                if live is None:
+                    store.close()
+
+        loops.engine().run(put())
 
     # What displays see
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -129,6 +129,7 @@ class Trace(BaseModel):
     notes: list[str] = []
     attempts: list[dict[str, Any]] = []
     """Superseded attempts: id and errors."""
+    _on_mark: Callable[[str, str], None] | None = PrivateAttr(default=None)
     _dag: MessageGraph = PrivateAttr(default_factory=MessageGraph)
     _state: Any = PrivateAttr(default=None)
 
@@ -258,13 +259,23 @@ class Trace(BaseModel):
     # Marking, samples
 
     def tag(self, label: str) -> None:
-        """Put a label on it, once."""
+        """Put a label on it, once; stored at once if the trace came from a run."""
         if label not in self.tags:
             self.tags.append(label)
+            self._mark("tag", label)
 
     def note(self, text: str) -> None:
-        """Write a remark on it."""
+        """Write a remark on it; stored at once if the trace came from a run."""
         self.notes.append(text)
+        self._mark("note", text)
+
+    def on_mark(self, store: Callable[[str, str], None]) -> None:
+        """Have tags and notes stored: `store(kind, text)` with the kind `tag` or `note`."""
+        self._on_mark = store
+
+    def _mark(self, kind: str, text: str) -> None:
+        if self._on_mark is not None:
+            self._on_mark(kind, text)
 
     def samples(self, *, unused_compactions: bool = False) -> list[Sample]:
         """One training sample per branch that owns sampled tokens; none without tokens.

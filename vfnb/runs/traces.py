@@ -1,0 +1,67 @@
+"""The traces of a run as a sequence that reads from disk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import overload
+
+from vfnb.errors import StoreError
+from vfnb.store import RunReader
+from vfnb.trace import Trace
+
+__all__ = ["TraceList"]
+
+Mark = Callable[[str, str, str], None]
+
+
+class TraceList(Sequence[Trace]):
+    """Each trace is read when it is looked at. Order: task, then sample.
+
+    Args:
+        reader: the run.
+        mark: stores a tag or a note, `mark(trace_id, kind, text)`.
+    """
+
+    def __init__(self, reader: RunReader, mark: Mark) -> None:
+        self._reader = reader
+        self._mark = mark
+        heads = reader.heads("superseded = 0")
+        self._ids = [h.id for h in sorted(heads, key=lambda h: (h.task_idx, h.task_key, h.rollout, h.num))]
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    @overload
+    def __getitem__(self, index: int) -> Trace: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Trace]: ...
+    def __getitem__(self, index: int | slice) -> Trace | list[Trace]:
+        if isinstance(index, slice):
+            return [self._bound(trace) for trace in self._reader.load_traces(self._ids[index])]
+        return self._load(self._ids[index])
+
+    def __iter__(self) -> Iterator[Trace]:
+        return map(self._load, self._ids)
+
+    def __call__(self, trace_id: str) -> Trace:
+        """The trace with this id, or the only one whose id starts so.
+
+        Raises:
+            StoreError: there is none, or more than one.
+        """
+        found = [known for known in self._ids if known.startswith(trace_id)]
+        if len(found) != 1:
+            what = "no trace" if not found else f"{len(found)} traces"
+            raise StoreError(f"{what} of {self._reader.dir} with an id like {trace_id!r}")
+        return self._load(found[0])
+
+    def _load(self, trace_id: str) -> Trace:
+        return self._bound(self._reader.load_trace(trace_id))
+
+    def _bound(self, trace: Trace) -> Trace:
+        trace.on_mark(partial(self._mark, trace.id))
+        return trace
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} traces of {self._reader.dir}>"
