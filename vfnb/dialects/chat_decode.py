@@ -195,23 +195,25 @@ def usage(value: Any) -> Usage | None:
     if not isinstance(value, dict):
         return None
 
-    def number(source: Any, *names: str) -> int:
-        for name in names:
-            found = source.get(name) if isinstance(source, dict) else None
-            if isinstance(found, int | float):
-                return int(found)
-        return 0
-
-    cached = number(value.get("prompt_tokens_details"), "cached_tokens")
+    cached = _count(value.get("prompt_tokens_details"), "cached_tokens")
     cost = value.get("cost")
     return Usage(
-        prompt_tokens=number(value, "prompt_tokens", "input_tokens"),
-        completion_tokens=number(value, "completion_tokens", "output_tokens"),
-        cached_tokens=cached or number(value, "prompt_cache_hit_tokens", "cached_tokens"),
-        reasoning_tokens=number(value.get("completion_tokens_details"), "reasoning_tokens")
-        or number(value, "reasoning_tokens"),
+        prompt_tokens=_count(value, "prompt_tokens", "input_tokens"),
+        completion_tokens=_count(value, "completion_tokens", "output_tokens"),
+        cached_tokens=cached or _count(value, "prompt_cache_hit_tokens", "cached_tokens"),
+        reasoning_tokens=_count(value.get("completion_tokens_details"), "reasoning_tokens")
+        or _count(value, "reasoning_tokens"),
         cost=float(cost) if isinstance(cost, int | float) and not isinstance(cost, bool) else None,
     )
+
+
+def _count(source: Any, *names: str) -> int:
+    if isinstance(source, dict):
+        for name in names:
+            found = source.get(name)
+            if found is not None and isinstance(found, int | float):
+                return int(found)
+    return 0
 
 
 def response(body: dict[str, Any]) -> Response:

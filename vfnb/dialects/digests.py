@@ -45,10 +45,12 @@ class Digests:
 
     def chain(self, split: Split) -> bytes:
         """The digest of the whole history."""
-        chain = split.tip.chain if split.tip is not None else _START
-        for key in self.keys(split):
-            chain = sha256(chain + key).digest()[:_SIZE]
-        return chain
+        if split.chain is None:
+            chain = split.tip.chain if split.tip is not None else _START
+            for key in self.keys(split):
+                chain = sha256(chain + key).digest()[:_SIZE]
+            split.chain = chain
+        return split.chain
 
     def whole(self, split: Split) -> bytes:
         """The digest of the request."""

@@ -12,11 +12,29 @@ from vfnb.dialects.lenient import dumps, loads
 
 __all__ = ["Split", "Tip"]
 
+_WINDOW = 64
+
 
 class Tip:
-    """A remembered history: `body[start:end]`, from its first item to the end of its last; `tail` ends it."""
+    """A remembered history: `body[start:end]`, from its first item to the end of its last.
 
-    __slots__ = ("body", "chain", "count", "end", "fields", "front", "head", "mark", "start", "tail")
+    `first` and `tail` are its first and last bytes, `tail_at` is where in it the latter start.
+    """
+
+    __slots__ = (
+        "body",
+        "chain",
+        "count",
+        "end",
+        "fields",
+        "first",
+        "front",
+        "head",
+        "mark",
+        "start",
+        "tail",
+        "tail_at",
+    )
 
     def __init__(
         self,
@@ -27,7 +45,6 @@ class Tip:
         head: tuple[bytes, ...],
         start: int,
         end: int,
-        tail: bytes,
         count: int,
         mark: object,
         chain: bytes,
@@ -38,7 +55,9 @@ class Tip:
         self.head = head
         self.start = start
         self.end = end
-        self.tail = tail
+        self.first = body[start : min(end, start + _WINDOW)]
+        self.tail = body[max(start, end - _WINDOW) : end]
+        self.tail_at = end - start - len(self.tail)
         self.count = count
         self.mark = mark
         self.chain = chain
@@ -62,6 +81,7 @@ class Split:
 
     __slots__ = (
         "body",
+        "chain",
         "end",
         "fields",
         "front",
@@ -108,6 +128,7 @@ class Split:
         self.tip = tip
         self.loose = loose
         self.item_keys: list[bytes] | None = None
+        self.chain: bytes | None = None
 
     def get(self, name: str, default: Any = None) -> Any:
         """The decoded value of a top-level key."""

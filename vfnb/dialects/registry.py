@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from vfnb.errors import ConfigError
@@ -20,6 +21,7 @@ _patterns: list[tuple[re.Pattern[str], str]] = []
 _PREFIX = re.compile(r"^(?:/openai)?(?:/deployments/[^/]+)?(?:/v1(?=/))*")
 
 
+@lru_cache(256)
 def normalise(path: str) -> str:
     """A path without query, trailing slash, `/v1` prefixes and Azure's deployment prefix."""
     path = path.partition("?")[0].rstrip("/")

@@ -24,7 +24,6 @@ _MARK = "\x00history"
 _HEADER = b'{"\\u0000history":['
 _SPACE = re.compile(rb"[ \t\n\r]*")
 _CLOSE = b"]}"
-_WINDOW = 48
 
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _list = msgspec.json.Decoder(list[msgspec.Raw])
@@ -86,7 +85,6 @@ class Splitter:
             return
         if split.tip is not None and split.tip in self._tips:
             self._share(split, split.tip)
-        chain = self._digests.chain(split)
         front = split.front
         if self._tips and self._tips[-1].front == front:
             front = self._tips[-1].front
@@ -98,10 +96,9 @@ class Splitter:
                 head=self._head(split.fields),
                 start=split.start,
                 end=split.end,
-                tail=split.body[max(split.start, split.end - _WINDOW) : split.end],
                 count=split.n_known + len(split.items),
                 mark=mark,
-                chain=chain,
+                chain=self._digests.chain(split),
             )
         )
         self._trim()
@@ -127,24 +124,26 @@ class Splitter:
     # known prefix
 
     def _candidates(self, body: bytes) -> list[tuple[_Place, Tip]]:
-        """The tips whose last bytes are in this body where they would have to be, longest first."""
+        """The tips whose first and last bytes are in this body where they would have to be, longest first."""
         found = []
-        front, place = b"", None
+        front, start, place = b"", 0, None
         elsewhere: list[_Place | None] = []
+        starts = body.startswith
         for tip in self._tips:
             if tip.front is not front:  # tips of one program share it
-                front, place = tip.front, None
-                if body.startswith(front[: -len(_CLOSE)]):
+                front = tip.front
+                if starts(front[: -len(_CLOSE)]):
                     place = _Place(tip.start, front, tip.fields)
-                elif not elsewhere:
-                    elsewhere.append(self._locate(body))
-            where = place or (elsewhere[0] if elsewhere else None)
-            if where is not None:
-                tail = tip.tail
-                if body.startswith(tail, where.start + tip.end - tip.start - len(tail)):
-                    found.append((where, tip))
+                else:
+                    if not elsewhere:
+                        elsewhere.append(self._locate(body))
+                    place = elsewhere[0]
+                start = -1 if place is None else place.start
+            if start >= 0 and starts(tip.tail, start + tip.tail_at) and starts(tip.first, start):
+                assert place is not None
+                found.append((place, tip))
         if len(found) > 1:
-            found.sort(key=lambda entry: entry[1].end - entry[1].start, reverse=True)
+            found.sort(key=_size, reverse=True)
         return found
 
     def _from_tip(self, body: bytes, tip: Tip, place: _Place) -> Split | None:
@@ -289,6 +288,8 @@ class Splitter:
     # upkeep
 
     def _head(self, fields: dict[str, msgspec.Raw]) -> tuple[bytes, ...]:
+        if not self.dialect.head_keys:
+            return ()
         return tuple(bytes(fields.get(key, b"")) for key in self.dialect.head_keys)
 
     def _trim(self) -> None:
@@ -304,6 +305,10 @@ class Splitter:
             if sum(kept.values()) <= self._max_bytes:
                 return
             del tips[0]
+
+
+def _size(entry: tuple[_Place, Tip]) -> int:
+    return entry[1].end - entry[1].start
 
 
 def _history_struct(key: str) -> Any:

@@ -140,7 +140,6 @@ class Call:
             tried = msgspec.structs.replace(
                 record, error=told, status=error.status or 502, delivered=False, end=told.at
             )
-            turn.settle(session.graph)
             delta = session.graph.commit(tried, parent=turn.parent, new=turn.new, reply=None)
             session.store_later(delta)
             record.retry_of = tried.index
@@ -253,9 +252,7 @@ class Call:
         """Put the call into the graph, once."""
         session, turn, record = self._session, self._turn, self._record
         self._committed = True
-        graph = session.graph
-        turn.settle(graph)
-        delta = graph.commit(
+        delta = session.graph.commit(
             record,
             parent=turn.parent,
             new=turn.new,

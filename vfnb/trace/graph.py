@@ -109,6 +109,8 @@ class MessageGraph:
         Returns:
             The last matched node (`parent` if none) and how many items matched.
         """
+        if not items or (parent, items[0][1].key) not in self._table():
+            return parent, 0
         best, matched = parent, 0
         stack = [(parent, 0)]
         while stack:
@@ -119,7 +121,8 @@ class MessageGraph:
                 break
             found = self._candidates(node, items[count][1])
             stack.extend((index, count + 1) for index in reversed(found))
-        self._note_dropped(best, items[:matched])
+        if matched:
+            self._note_dropped(best, items[:matched])
         return best, matched
 
     def _candidates(self, parent: int, wanted: Identity) -> Sequence[int]:
