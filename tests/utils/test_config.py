@@ -32,6 +32,8 @@ class Outer(BaseConfig):
     task: Inner = Inner()
     pet: Cat | Dog | None = Field(default=None, discriminator="kind")
     inners: list[Inner] = []
+    table: dict[str, Inner] = {}
+    idx: list[int | str] = []
 
 
 def message(data: dict[str, object], path: str = "env.taskset") -> str:
@@ -62,6 +64,19 @@ def test_key_inside_a_union_has_no_tag_in_its_path() -> None:
 
 def test_key_inside_a_list() -> None:
     assert message({"inners": [{}, {"tolerenc": 1}]}).startswith("env.taskset.inners.1.tolerenc: unknown key")
+
+
+def test_key_inside_a_table_of_free_names() -> None:
+    assert message({"table": {"mine": {"tolerenc": 1}}}) == (
+        "env.taskset.table.mine.tolerenc: unknown key; did you mean tolerance?"
+    )
+
+
+def test_one_key_is_one_line_whatever_its_type_could_be() -> None:
+    assert message({"idx": [1.5]}) == (
+        "env.taskset.idx.0: input should be a valid integer, got a number with a fractional part (got 1.5), "
+        "or input should be a valid string (got 1.5)"
+    )
 
 
 def test_wrong_value_is_shown() -> None:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from vfnb.agents.journal import Journal as Journal
     from vfnb.agents.journal import MemoryJournal as MemoryJournal
     from vfnb.agents.limits import Timeouts as Timeouts
+    from vfnb.agents.loading import find_harness as find_harness
     from vfnb.agents.loading import harness_names as harness_names
     from vfnb.agents.loading import resolve_harness as resolve_harness
     from vfnb.agents.rollout import Ids as Ids
@@ -28,7 +29,7 @@ else:
             "function": "FunctionHarness harness",
             "journal": "Journal MemoryJournal",
             "limits": "Timeouts",
-            "loading": "harness_names resolve_harness",
+            "loading": "find_harness harness_names resolve_harness",
             "rollout": "Ids Rollout",
             "session": "HarnessSession",
         },
@@ -45,6 +46,7 @@ __all__ = [
     "MemoryJournal",
     "Rollout",
     "Timeouts",
+    "find_harness",
     "harness",
     "harness_names",
     "make_agent",

@@ -95,7 +95,7 @@ class Harness(ABC, Generic[ConfigT]):
         """What decides whether an old rollout may be reused: name, config and code."""
         return {
             "name": self.name,
-            "config": self.config.model_dump(mode="json"),
+            "config": self.config.model_dump(mode="json", exclude={"id"}),  # the name by which it was found
             "code": code_hash(type(self)),
         }
 

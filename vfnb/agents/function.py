@@ -23,7 +23,7 @@ class FunctionHarness(Harness[HarnessConfig]):
     """Runs a function of (session, task); what it returns is the final answer."""
 
     def __init__(self, function: Function) -> None:
-        super().__init__(HarnessConfig(id=function.__name__))
+        super().__init__(HarnessConfig())
         self.function = function
         self.__doc__ = function.__doc__
 

@@ -13,7 +13,7 @@ from vfnb.agents.function import harness
 from vfnb.errors import ConfigError
 from vfnb.utils.imports import import_object
 
-__all__ = ["harness_names", "resolve_harness"]
+__all__ = ["find_harness", "harness_names", "resolve_harness"]
 
 GROUP = "vfnb.harnesses"
 
@@ -35,7 +35,7 @@ def resolve_harness(what: str | Harness[Any] | type[Harness[Any]] | Callable[...
     if isinstance(what, Harness):
         return what
     if isinstance(what, str):
-        return resolve_harness(_by_name(what))
+        return resolve_harness(find_harness(what))
     if inspect.isclass(what) and issubclass(what, Harness):
         return what()
     if callable(what) and not inspect.isclass(what):
@@ -43,6 +43,20 @@ def resolve_harness(what: str | Harness[Any] | type[Harness[Any]] | Callable[...
     raise ConfigError(
         f"harness={what!r} is neither a name, a Harness nor an async function of (session, task)"
     )
+
+
+def find_harness(name: str) -> type[Harness[Any]] | Harness[Any]:
+    """What a name means, not made yet: a class, or the ready object that a module holds.
+
+    Raises:
+        ConfigError: there is no such harness, or the name means something else.
+    """
+    found = _by_name(name)
+    if isinstance(found, Harness) or (inspect.isclass(found) and issubclass(found, Harness)):
+        return found
+    if callable(found) and not inspect.isclass(found):
+        return harness(found)
+    raise ConfigError(f"harness {name!r} is {found!r}; it must be a Harness or a function of (session, task)")
 
 
 def _by_name(name: str) -> Any:

@@ -85,6 +85,10 @@ class ModelClient(ABC):
             ModelError: by what went wrong.
         """
 
+    def settings(self) -> dict[str, Any] | None:
+        """The arguments that make this client again, as TOML values without secrets; None if no file can."""
+        return None
+
     def check(self) -> None:  # noqa: B027 -- optional
         """Fail early on what cannot work.
 

@@ -83,6 +83,8 @@ class Relay(ModelClient):
         self._base_url = base_url
         self._key_var = api_key_var
         self._headers = dict(headers or {})
+        self._timeout = timeout
+        self._bounds = {"max_concurrency": max_concurrency, "rpm": rpm, "tpm": tpm}
         self._max_retries = max_retries
         self._retry_wait = retry_wait
         self._ask_usage = ask_usage
@@ -101,6 +103,21 @@ class Relay(ModelClient):
             "model": self.name,
             "base_url": address.public_url(self.base_url),
             "headers": address.public_headers(self._headers),
+        }
+
+    def settings(self) -> dict[str, Any]:
+        price = self.price
+        return {
+            "name": self.name,
+            "base_url": address.public_url(self.base_url),
+            "api_key_var": self._key_var,
+            "headers": address.public_headers(self._headers),
+            **self._bounds,
+            "price": [number for number in price if number is not None] if price else None,
+            "timeout": self._timeout,
+            "max_retries": self._max_retries,
+            "retry_wait": self._retry_wait,
+            "ask_usage": self._ask_usage,
         }
 
     def __repr__(self) -> str:

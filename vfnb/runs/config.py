@@ -1,90 +1,62 @@
-"""The settings of a run as they are saved beside it."""
+"""The config of a run as it is saved beside it: what `vfnb eval @ config.toml` runs again."""
 
 from __future__ import annotations
 
-import platform
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vfnb.agents import Agent, Timeouts
-from vfnb.interception import Limits
-from vfnb.runtimes.config import AnyRuntimeConfig
-from vfnb.types import SamplingConfig
-from vfnb.utils.config import BaseConfig
+from pydantic import BaseModel
+
+from vfnb.utils.config import OBJECT, BaseConfig
 
 if TYPE_CHECKING:
-    from vfnb.tasks import Taskset
+    from vfnb.runs.tree import EvalConfig
 
-__all__ = ["RunConfig", "read_config", "write_config"]
-
-
-class RunConfig(BaseConfig):
-    """What was run. Written to `config.toml` of the run's folder; objects appear by their names."""
-
-    taskset: dict[str, Any]
-    """`id` (registered or class name) and the taskset's own settings."""
-    harness: dict[str, Any]
-    """`id` and the harness's own settings."""
-    model: dict[str, Any]
-    """Kind, name and endpoint of the model; never a key."""
-    sampling: SamplingConfig = SamplingConfig()
-    """Overrides of what the program asks for."""
-    runtime: AnyRuntimeConfig
-    """Where programs run."""
-    limits: Limits = Limits()
-    """Bounds of one rollout."""
-    timeouts: Timeouts = Timeouts()
-    """Seconds per stage."""
-    tasks: int
-    """Number of tasks."""
-    rollouts: int
-    """Samples per task."""
-    concurrency: int
-    """Rollouts under way at a time."""
-    retries: int = 0
-    """Further attempts after an error."""
-    max_tokens: int | None = None
-    """Bound on tokens of the run."""
-    max_cost: float | None = None
-    """Bound on cost of the run, US dollars."""
-    versions: dict[str, str] = {}
-    """Software that ran it."""
-
-    @classmethod
-    def of(cls, taskset: Taskset[Any, Any], agent: Agent, **numbers: Any) -> RunConfig:
-        """The config of a run about to start."""
-        from vfnb import __version__
-
-        identity = agent.identity()
-        return cls(
-            taskset={**taskset.config.model_dump(mode="json"), "id": taskset.name},
-            harness={**identity["harness"]["config"], "id": agent.harness.name},
-            model=identity["model"],
-            sampling=agent.sampling,
-            runtime=agent.runtime,
-            limits=agent.limits,
-            timeouts=agent.timeouts,
-            retries=agent.retries,
-            versions={"vfnb": __version__, "python": platform.python_version()},
-            **numbers,
-        )
-
-    def headline(self) -> dict[str, Any]:
-        """The facts that tables of runs show."""
-        return {
-            "taskset": self.taskset["id"],
-            "harness": self.harness["id"],
-            "model": str(self.model.get("model") or self.model.get("kind") or ""),
-            "tasks": self.tasks,
-            "rollouts": self.rollouts,
-        }
+__all__ = ["config_text", "headline", "names", "plain", "read_config", "write_config"]
 
 
-def write_config(path: Path, config: RunConfig) -> None:
-    """Save a config as TOML; what is None is left out."""
+def plain(config: BaseModel) -> dict[str, Any]:
+    """A config as TOML values. What has no value is left out, or `"null"` where the default has one.
+
+    Unset fields of models that are `SPARSE` are left out.
+    """
+    dumped = config.model_dump(mode="json", warnings=False)
+    sparse = isinstance(config, BaseConfig) and config.SPARSE
+    found: dict[str, Any] = {}
+    for name, field in type(config).model_fields.items():
+        value = getattr(config, name)
+        if sparse and name not in config.model_fields_set:
+            continue
+        if isinstance(value, BaseModel):
+            value = plain(value)
+            if value:
+                found[name] = value
+        elif value is not None:
+            found[name] = _filled(dumped[name])
+        elif field.get_default(call_default_factory=True, validated_data={}) is not None:
+            found[name] = "null"
+    return found
+
+
+def _filled(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _filled(item) for key, item in value.items() if item is not None}
+    if isinstance(value, list):
+        return [_filled(item) for item in value if item is not None]
+    return value
+
+
+def config_text(config: EvalConfig) -> str:
+    """A config as TOML."""
     import tomli_w
 
-    path.write_text(tomli_w.dumps(_plain(config.model_dump(mode="json"))), encoding="utf-8")
+    return tomli_w.dumps(plain(config))
+
+
+def write_config(path: Path, config: EvalConfig) -> None:
+    """Save a config as TOML, with the command that runs it again on top."""
+    head = f"# To go on with this run: vfnb eval @ {path}; to do it all again, add --fresh\n"
+    path.write_text(head + config_text(config), encoding="utf-8")
 
 
 def read_config(path: Path) -> dict[str, Any]:
@@ -94,9 +66,15 @@ def read_config(path: Path) -> dict[str, Any]:
     return tomllib.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items() if item is not None}
-    if isinstance(value, list):
-        return [_plain(item) for item in value if item is not None]
-    return value
+def names(config: dict[str, Any]) -> dict[str, str]:
+    """Taskset, harness and model of a saved config, as tables show them."""
+    found = {
+        name: str(config.get(name, {}).get("id", "")).rpartition(":")[2] for name in ("taskset", "harness")
+    }
+    return found | {"model": str(config.get("model", {}).get("name", "")).removeprefix(OBJECT)}
+
+
+def headline(config: EvalConfig) -> dict[str, Any]:
+    """The facts of a run that tables of runs show."""
+    tasks = config.record.tasks if config.record is not None else None
+    return names(plain(config)) | {"tasks": tasks, "rollouts": config.rollouts}

@@ -9,6 +9,7 @@ from typing import Any
 
 from vfnb.lab.stats import summarise
 from vfnb.lab.views import RunState, RunView
+from vfnb.runs.config import names
 from vfnb.runs.live import Live
 from vfnb.runs.rows import stored_rows
 from vfnb.store import RunReader
@@ -54,9 +55,7 @@ def snapshot(
         summary=summarise(rows, planned=total),
         rows=rows[:SHOWN],
         rows_total=len(rows),
-        taskset=str(config.get("taskset", {}).get("id", "")),
-        model=str(config.get("model", {}).get("model") or config.get("model", {}).get("kind", "")),
-        harness=str(config.get("harness", {}).get("id", "")),
+        **names(config),
         dir=str(dir),
         elapsed_s=elapsed,
         eta_s=eta,

@@ -14,11 +14,13 @@ from vfnb.clients import ModelClient
 from vfnb.errors import ConfigError
 from vfnb.interception import Limits
 from vfnb.runs.budget import Budget
-from vfnb.runs.config import RunConfig, write_config
+from vfnb.runs.config import headline, plain, write_config
 from vfnb.runs.live import Live
 from vfnb.runs.plan import Unit, plan
 from vfnb.runs.reuse import take_over
 from vfnb.runs.run import Run
+from vfnb.runs.saved import saved_config
+from vfnb.runs.tree import EvalConfig
 from vfnb.runtimes import RuntimeConfig
 from vfnb.store import RunStore
 from vfnb.tasks import Task, Taskset, load_taskset
@@ -81,7 +83,8 @@ def evaluate(
     if rollouts < 1 or concurrency < 1 or (n is not None and n < 1):
         raise ConfigError(f"rollouts={rollouts}, n={n} and concurrency={concurrency} must be at least 1")
     source = _source(taskset)
-    tasks = (source.take(n) if n is not None else source).resolve()
+    source = source.take(n) if n is not None else source
+    tasks = source.resolve()
     agent = make_agent(
         harness,
         model=model,
@@ -94,14 +97,15 @@ def evaluate(
     agent.client.check()
     for task in tasks:
         agent.check(task)
-    config = RunConfig.of(
+    config = saved_config(
         source,
+        tasks,
         agent,
-        tasks=len(tasks),
         rollouts=rollouts,
         concurrency=concurrency,
         max_tokens=max_tokens,
         max_cost=max_cost,
+        dir=str(dir) if dir is not None else None,
     )
     folder = Path(dir) if dir is not None else default_folder(source.name, agent)
     budget = Budget(max_tokens, max_cost)
@@ -109,7 +113,7 @@ def evaluate(
         folder, config, plan(tasks, agent, rollouts), agent, budget, concurrency, resume=resume, fresh=fresh
     )
     live, notes = loops.engine().run(start)
-    return Run(folder, config=config, live=live, notes=notes)
+    return Run(folder, config=plain(config), live=live, notes=notes)
 
 
 def default_folder(name: str, agent: Agent) -> Path:
@@ -141,7 +145,7 @@ def _source(taskset: Source) -> Taskset[Any, Any]:
 
 async def _start(
     folder: Path,
-    config: RunConfig,
+    config: EvalConfig,
     units: list[Unit],
     agent: Agent,
     budget: Budget,
@@ -150,7 +154,7 @@ async def _start(
     resume: bool,
     fresh: bool,
 ) -> tuple[Live, list[str]]:
-    store = RunStore.create_or_open(folder, config.headline(), fresh=fresh)
+    store = RunStore.create_or_open(folder, headline(config), fresh=fresh)
     try:
         if not resume and not fresh:
             with store.reader() as reader:

@@ -13,7 +13,7 @@ from vfnb.errors import ConfigError, EmptySelection, TasksetError
 from vfnb.tasks.data import TaskData
 from vfnb.tasks.task import KEY_DIGITS, Task, TaskConfig
 from vfnb.tasks.views import Filter, FilterConfig, SelectConfig, Shuffle, Skip, Take, View
-from vfnb.utils.config import BaseConfig, build
+from vfnb.utils.config import OBJECT, BaseConfig, build
 from vfnb.utils.generics import type_argument
 
 if TYPE_CHECKING:
@@ -92,8 +92,13 @@ class Taskset(Generic[TaskT, ConfigT]):
 
     @property
     def name(self) -> str:
-        """A name for tables and folders: the id it was loaded by, else the class name."""
-        return self.config.id or type(self).__name__
+        """A name for tables and folders: the id it was loaded by (without the module), else the class name."""
+        return self.config.id.rpartition(":")[2] or type(self).__name__
+
+    @property
+    def views(self) -> tuple[View, ...]:
+        """The steps that narrow it, in the order in which they were given."""
+        return self._views
 
     def load(self) -> Iterable[TaskT]:
         """The tasks in order: a list, or a generator that builds them one by one. Keep it deterministic."""
@@ -244,14 +249,8 @@ class _Given(Taskset[Task[Any, Any, Any], TasksetConfig]):
     """The taskset behind `Taskset.of`."""
 
     def __init__(self, tasks: Sequence[Task[Any, Any, Any] | TaskData], name: str) -> None:
-        super().__init__()
+        super().__init__(id=OBJECT + name)
         self._tasks = [Task(task) if isinstance(task, TaskData) else task for task in tasks]
-        self._name = name
-
-    @property
-    def name(self) -> str:
-        """As given."""
-        return self._name
 
     def load(self) -> list[Task[Any, Any, Any]]:
         """As given."""

@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import UnionType
-from typing import Annotated, Any, ClassVar, Self, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Protocol, Self, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails
 
 from vfnb.errors import ConfigError, VfnbError
 
-__all__ = ["BaseConfig", "Checked", "build", "nearest", "problem_text"]
+__all__ = [
+    "OBJECT",
+    "BaseConfig",
+    "Checked",
+    "Speller",
+    "all_keys",
+    "build",
+    "models_in",
+    "nearest",
+    "problem_text",
+]
 
 M = TypeVar("M", bound=BaseModel)
+
+OBJECT = "python:"
+"""Starts the id of something that was an object of a notebook or a script: no file can name it."""
 
 
 class Checked(BaseModel):
@@ -35,6 +48,9 @@ class Checked(BaseModel):
 
 class BaseConfig(Checked):
     """Settings. Unknown keys raise `ConfigError`; document each field by a docstring under it."""
+
+    SPARSE: ClassVar[bool] = False
+    """Whether a field that is not set differs from one set to its default: only set ones are saved."""
 
     def explicit(self) -> dict[str, Any]:
         """Only what was set, not what is default, nested; values as JSON types."""
@@ -79,37 +95,75 @@ def _plain(word: str) -> str:
     return word.replace("-", "_").lower()
 
 
-def problem_text(model: type[BaseModel], error: ValidationError, path: str = "") -> str:
+class Speller(Protocol):
+    """How messages write a key: as the user wrote it, whatever the models call it."""
+
+    def where(self, keys: Sequence[str]) -> str:
+        """The key that is wrong."""
+
+    def place(self, keys: Sequence[str], known: str) -> str:
+        """A known key, by its dotted path from the root, as advice on the wrong one."""
+
+
+class _Dotted:
+    """The plain form: dots, with a path in front."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def where(self, keys: Sequence[str]) -> str:
+        return ".".join([self.path, *keys] if self.path else keys)
+
+    def place(self, keys: Sequence[str], known: str) -> str:
+        return f"{self.path}.{known}" if self.path else known
+
+
+def problem_text(
+    model: type[BaseModel], error: ValidationError, path: str = "", speller: Speller | None = None
+) -> str:
     """All problems of a validation, one a line: key path, what is wrong, the nearest key."""
-    return "\n".join(_line(model, problem, path) for problem in error.errors(include_url=False))
+    spell = speller or _Dotted(path)
+    lines: dict[str, list[str]] = {}
+    for problem in error.errors(include_url=False):
+        keys, owners = _follow(model, problem["loc"])
+        text = _text(model, problem, keys, owners, spell, named=not path and speller is None)
+        said = lines.setdefault(spell.where(keys) or model.__name__, [])
+        if text not in said:
+            said.append(text)
+    return "\n".join(f"{where}: {', or '.join(said)}" for where, said in lines.items())
 
 
-def _line(model: type[BaseModel], problem: ErrorDetails, path: str) -> str:
-    keys, owners = _follow(model, problem["loc"])
-    where = ".".join([path, *keys] if path else keys) or model.__name__
+def _text(
+    model: type[BaseModel],
+    problem: ErrorDetails,
+    keys: list[str],
+    owners: list[type[BaseModel]],
+    spell: Speller,
+    *,
+    named: bool,
+) -> str:
+    owner = f" of {owners[0].__name__}" if owners and named and len(keys) == 1 else ""
     if problem["type"] == "extra_forbidden":
-        return f"{where}: unknown key{_owner(path, keys, owners)}{_hint(model, keys, owners, path)}"
+        return f"unknown key{owner}{_hint(model, keys, owners, spell)}"
     if problem["type"] == "missing":
-        return f"{where}: required{_owner(path, keys, owners)}, but not given"
+        return f"required{owner}, but not given"
+    if problem["type"] == "hidden":  # our own mark of values that may be secret
+        return problem["msg"]
     value = problem["input"]
     shown = repr(value)
     shown = shown if len(shown) <= 80 else shown[:77] + "..."
     message = problem["msg"].removeprefix("Value error, ")
-    return f"{where}: {message[:1].lower()}{message[1:]} (got {shown})"
+    return f"{message[:1].lower()}{message[1:]} (got {shown})"
 
 
-def _owner(path: str, keys: list[str], owners: list[type[BaseModel]]) -> str:
-    return f" of {owners[0].__name__}" if owners and not path and len(keys) == 1 else ""
-
-
-def _hint(model: type[BaseModel], keys: list[str], owners: list[type[BaseModel]], path: str) -> str:
+def _hint(model: type[BaseModel], keys: list[str], owners: list[type[BaseModel]], spell: Speller) -> str:
     wrong = keys[-1] if keys else ""
     known = {name for owner in owners for name in owner.model_fields}
     if match := nearest(wrong, known):
         return f"; did you mean {match}?"
-    for place in _all_keys(model):
+    for place in all_keys(model):
         if place.rpartition(".")[2] == _plain(wrong):
-            return f"; did you mean {path + '.' if path else ''}{place}?"
+            return f"; did you mean {spell.place(keys, place)}?"
     return f"; known keys: {', '.join(sorted(known))}" if known else ""
 
 
@@ -123,8 +177,11 @@ def _follow(model: type[BaseModel], loc: tuple[int | str, ...]) -> tuple[list[st
         fields = [item.model_fields[step] for item in models if step in item.model_fields]
         if fields:
             owners, here = models, [leaf for field in fields for leaf in _leaves(field.annotation)]
+        elif isinstance(step, str) and any(step == getattr(item, "__name__", None) for item in here):
+            # A branch of a union: pydantic puts the name of its class into the location, or its tag.
+            here = [item for item in here if step == getattr(item, "__name__", None)]
+            continue
         elif isinstance(step, str) and len(here) > 1 and step is not loc[-1]:
-            # A branch of a union: pydantic puts its tag or class name into the location.
             here = [item for item in models if item.__name__ == step or _tagged(item, step)] or here
             continue
         elif models:
@@ -142,22 +199,30 @@ def _is_model(item: Any) -> bool:
 
 
 def _leaves(annotation: Any) -> Iterator[Any]:
-    """Classes in an annotation: through unions, `Annotated`, lists and dicts."""
+    """Classes in an annotation: through unions, `Annotated`, lists, and values of dicts."""
     origin = get_origin(annotation)
     if origin is None:
         yield annotation
     elif origin is Annotated:
         yield from _leaves(get_args(annotation)[0])
+    elif isinstance(origin, type) and issubclass(origin, Mapping):
+        yield from _leaves(get_args(annotation)[-1])
     elif origin in (Union, UnionType) or isinstance(origin, type):
         for argument in get_args(annotation):
             yield from _leaves(argument)
 
 
-def _all_keys(
+def models_in(annotation: Any) -> list[type[BaseModel]]:
+    """The models in an annotation, through unions, `Annotated`, lists and dicts."""
+    return [leaf for leaf in _leaves(annotation) if _is_model(leaf)]
+
+
+def all_keys(
     model: type[BaseModel], prefix: str = "", seen: frozenset[type[BaseModel]] = frozenset()
 ) -> Iterator[str]:
+    """The dotted paths of all fields of a model and of the models in it, each before its own fields."""
     for name, field in model.model_fields.items():
         yield prefix + name
-        for leaf in _leaves(field.annotation):
-            if _is_model(leaf) and leaf not in seen:
-                yield from _all_keys(leaf, f"{prefix}{name}.", seen | {model, leaf})
+        for leaf in models_in(field.annotation):
+            if leaf not in seen:
+                yield from all_keys(leaf, f"{prefix}{name}.", seen | {model, leaf})
