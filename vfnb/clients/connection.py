@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Connection"]
 
-_HEADERS = {"User-Agent": "vfnb", "Accept-Encoding": "identity", "Content-Type": "application/json"}
-
 
 class Connection:
     """Sends requests on the running loop, through a proxy where the environment names one.
@@ -45,17 +43,15 @@ class Connection:
         direct = self._direct.get(url)
         if direct is None:
             direct = self._direct[url] = _direct(url)
-        given = {name.lower() for name in headers}
-        sent = {name: value for name, value in _HEADERS.items() if name.lower() not in given} | dict(headers)
         if direct:
             if self._wires is None:
                 self._wires = Wires(self._timeout)
-            return await self._wires.send(method, url, sent, body)
+            return await self._wires.send(method, url, headers, body)
         if self._proxied is None:
             from vfnb.clients.proxied import Proxied
 
             self._proxied = Proxied(self._timeout)
-        return await self._proxied.send(method, url, sent, body)
+        return await self._proxied.send(method, url, headers, body)
 
     @property
     def open(self) -> int:

@@ -9,7 +9,7 @@ import aiohttp
 from aiohttp import payload
 
 from vfnb.clients.wire import Garbled, Lost, Silent
-from vfnb.clients.wires import BadUrl, NoConnection
+from vfnb.clients.wires import HEADERS, BadUrl, NoConnection
 
 __all__ = ["Proxied", "ProxiedAnswer"]
 
@@ -34,7 +34,8 @@ class Proxied:
             connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=60, ttl_dns_cache=300),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=20, sock_read=timeout),
             cookie_jar=aiohttp.DummyCookieJar(),
-            skip_auto_headers=("Accept", "User-Agent"),
+            headers=HEADERS,
+            skip_auto_headers=("Accept",),
             trust_env=True,
             auto_decompress=False,
         )

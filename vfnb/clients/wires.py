@@ -13,7 +13,10 @@ from urllib.parse import quote, unquote, urlsplit
 
 from vfnb.clients.wire import Silent, Wire
 
-__all__ = ["BadUrl", "NoConnection", "Place", "Wires", "place"]
+__all__ = ["HEADERS", "BadUrl", "NoConnection", "Place", "Wires", "place"]
+
+HEADERS = {"User-Agent": "vfnb", "Accept-Encoding": "identity", "Content-Type": "application/json"}
+"""What every request says unless its own headers say otherwise."""
 
 _CONNECT_S = 20.0
 _IDLE_S = 60.0
@@ -36,10 +39,8 @@ class Place(NamedTuple):
     """Scheme, host, port."""
     line: bytes
     """What the request line says between the method and the version."""
-    host: bytes
-    """The `Host` header."""
-    auth: str | None
-    """`Authorization` of a URL with a user."""
+    headers: Mapping[str, bytes]
+    """The lines of every request to it, by name in lower case."""
 
 
 @functools.lru_cache(256)
@@ -63,12 +64,12 @@ def place(url: str) -> Place:
     line = quote(parts.path or "/", safe=_SAFE) + (
         f"?{quote(parts.query, safe=_SAFE)}" if parts.query else ""
     )
-    auth = None
+    headers = {name.lower(): f"{name}: {value}\r\n" for name, value in {"Host": shown, **HEADERS}.items()}
     if parts.username is not None:
         pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
-        auth = "Basic " + base64.b64encode(pair.encode()).decode()
+        headers["authorization"] = f"Authorization: Basic {base64.b64encode(pair.encode()).decode()}\r\n"
     origin = (parts.scheme, name, port or _PORTS[parts.scheme])
-    return Place(origin, line.encode(), shown.encode(), auth)
+    return Place(origin, line.encode(), {name: text.encode() for name, text in headers.items()})
 
 
 @functools.cache
@@ -180,16 +181,17 @@ class Wires:
 
 
 def _head(method: str, where: Place, headers: Mapping[str, str], length: int) -> bytes:
-    lines = [f"{name}: {value}\r\n" for name, value in headers.items()]
-    if where.auth is not None and "authorization" not in map(str.lower, headers):
-        lines.append(f"Authorization: {where.auth}\r\n")
-    given = "".join(lines)
-    if given.count("\r") != len(lines) or given.count("\n") != len(lines):
+    given = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
+    if given.count("\r") != len(headers) or given.count("\n") != len(headers):
         raise ValueError("a header contains a line break")
-    return b"%b %b HTTP/1.1\r\nHost: %b\r\n%bContent-Length: %d\r\n\r\n" % (
+    own = where.headers
+    if not own.keys().isdisjoint([name.lower() for name in headers]):
+        names = {name.lower() for name in headers}
+        own = {name: line for name, line in own.items() if name not in names}
+    return b"%b %b HTTP/1.1\r\n%b%bContent-Length: %d\r\n\r\n" % (
         method.encode(),
         where.line,
-        where.host,
+        b"".join(own.values()),
         given.encode("utf-8"),
         length,
     )

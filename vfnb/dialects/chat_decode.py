@@ -195,23 +195,27 @@ def usage(value: Any) -> Usage | None:
     if not isinstance(value, dict):
         return None
 
-    cached = _count(value.get("prompt_tokens_details"), "cached_tokens")
+    prompt, completion = value.get("prompt_tokens_details"), value.get("completion_tokens_details")
+    cached = _count(prompt, "cached_tokens") if prompt else 0
+    reasoning = _count(completion, "reasoning_tokens") if completion else 0
     cost = value.get("cost")
     return Usage(
         prompt_tokens=_count(value, "prompt_tokens", "input_tokens"),
         completion_tokens=_count(value, "completion_tokens", "output_tokens"),
         cached_tokens=cached or _count(value, "prompt_cache_hit_tokens", "cached_tokens"),
-        reasoning_tokens=_count(value.get("completion_tokens_details"), "reasoning_tokens")
-        or _count(value, "reasoning_tokens"),
-        cost=float(cost) if isinstance(cost, int | float) and not isinstance(cost, bool) else None,
+        reasoning_tokens=reasoning or _count(value, "reasoning_tokens"),
+        cost=float(cost) if isinstance(cost, _NUMBER) and not isinstance(cost, bool) else None,
     )
+
+
+_NUMBER = (int, float)
 
 
 def _count(source: Any, *names: str) -> int:
     if isinstance(source, dict):
         for name in names:
             found = source.get(name)
-            if found is not None and isinstance(found, int | float):
+            if isinstance(found, _NUMBER):
                 return int(found)
     return 0
 

@@ -200,6 +200,13 @@ class Splitter:
             position = found.end()
         return None
 
+    def _found(self, body: bytes, first: msgspec.Raw) -> _Place | None:
+        """The same, by where the decoder found the first item."""
+        start = address(first) - address(body)
+        front = body[:start] + _CLOSE
+        fields = self._front(front) if 0 < start < len(body) else None
+        return None if fields is None else _Place(start, front, fields)
+
     def _front(self, front: bytes) -> dict[str, msgspec.Raw] | None:
         """The keys before the history: what precedes a top-level list is an object once it is closed."""
         try:
@@ -242,15 +249,15 @@ class Splitter:
         )
 
     def _sliced(self, body: bytes, items: list[msgspec.Raw]) -> Split | None:
-        base = address(body)
-        start = address(items[0]) - base
-        last = items[-1]
-        end = address(last) - base + len(memoryview(last))
-        if not 0 < start < end < len(body):
+        place = self._locate(body) or self._found(body, items[0])
+        if place is None:
             return None
-        front = body[:start] + _CLOSE
-        fields = self._front(front)
-        if fields is None:
+        start, front, fields = place
+        last = items[-1]
+        end = start + len(memoryview(last))
+        if len(items) > 1:
+            end += address(last) - address(items[0])
+        if not body.startswith(memoryview(items[0]), start):  # the key occurs twice
             return None
         parsed = self._rest(body, end)
         if parsed is None:
