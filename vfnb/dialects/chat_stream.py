@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from vfnb.dialects import chat_decode
 from vfnb.dialects.lenient import loads, mended
 from vfnb.dialects.reader import StreamReader
@@ -12,6 +14,35 @@ from vfnb.types import Response
 __all__ = ["ChatReader"]
 
 _TEXTS = ("content", "reasoning_content", "reasoning", "refusal")
+
+
+class _Delta(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    """A delta with nothing but text."""
+
+    role: str | None = None
+    content: str | None = None
+    reasoning_content: str | None = None
+    reasoning: str | None = None
+
+
+class _Choice(msgspec.Struct, gc=False):
+    index: int | None = None
+    delta: _Delta | None = None
+    finish_reason: str | None = None
+
+
+class _Chunk(msgspec.Struct, gc=False):
+    """The usual event: one piece of text."""
+
+    choices: list[_Choice]
+    id: str | None = None
+    model: str | None = None
+    usage: None = None
+    error: None = None
+
+
+_MISSES = 8  # a stream of other events is not tried further
+_chunk = msgspec.json.Decoder(_Chunk).decode
 
 
 class ChatReader(StreamReader):
@@ -37,8 +68,11 @@ class ChatReader(StreamReader):
         self._reason: str | None = None
         self._usage: Any = None
         self._bad: bytes = b""
+        self._misses = 0
 
     def take(self, data: bytes) -> bool:
+        if self._misses < _MISSES and self._take_text(data):
+            return False
         if data[:1] != b"{" and data.strip() == b"[DONE]":
             self.complete = self.error is None
             return True
@@ -66,6 +100,36 @@ class ChatReader(StreamReader):
                     last = self._choice(choice) or last
         return last
 
+    def _take_text(self, data: bytes) -> bool:
+        """Take an event that is nothing but one piece of text, which most are; False if it is more."""
+        try:
+            chunk = _chunk(data)
+        except ValueError:
+            self._misses += 1
+            return False
+        if len(chunk.choices) != 1:
+            return False
+        choice = chunk.choices[0]
+        if choice.finish_reason or choice.index or choice.delta is None:
+            return False
+        if not self._id:
+            self._id = chunk.id or ""
+            self._model = chunk.model or ""
+        delta = choice.delta
+        if delta.content is not None:
+            self._text("content", delta.content)
+        if delta.reasoning_content is not None:
+            self._text("reasoning_content", delta.reasoning_content)
+        if delta.reasoning is not None:
+            self._text("reasoning", delta.reasoning)
+        return True
+
+    def _text(self, key: str, text: str) -> None:
+        if key in self._texts:
+            self._texts[key].append(text)
+        else:
+            self._texts[key] = [text]
+
     def _choice(self, choice: dict[str, Any]) -> bool:
         delta = choice.get("delta")
         if isinstance(delta, dict):
@@ -88,10 +152,7 @@ class ChatReader(StreamReader):
             if value is None or key == "role":
                 continue
             if key in _TEXTS and isinstance(value, str):
-                if key in self._texts:
-                    self._texts[key].append(value)
-                else:
-                    self._texts[key] = [value]
+                self._text(key, value)
             elif key == "tool_calls" and isinstance(value, list):
                 for fragment in value:
                     if isinstance(fragment, dict):

@@ -37,11 +37,12 @@ class StreamReader(ABC):
     def feed(self, chunk: bytes) -> bytes:
         """Take what came; return the bytes to pass on now."""
         passed: list[bytes] = []
+        take = self.take
         for event in self._events.feed(chunk):
             data = event_data(event)
             if data:
                 self.started = True
-                if self.take(data):
+                if take(data):
                     self._holding = True
             if self._holding:
                 self._hold(event, data)

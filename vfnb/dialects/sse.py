@@ -23,9 +23,11 @@ class EventSplitter:
 
     def feed(self, chunk: bytes) -> list[bytes]:
         """The events that `chunk` completes."""
-        if not self._rest and is_one(chunk):
-            return [chunk]
-        data = self._rest + chunk
+        data = self._rest + chunk if self._rest else chunk
+        if b"\r" not in data:
+            parts = data.split(b"\n\n")
+            self._rest = parts.pop()
+            return [part + b"\n\n" for part in parts]
         events = []
         start = 0
         for match in _END.finditer(data):
@@ -43,15 +45,10 @@ class EventSplitter:
         return rest
 
 
-def is_one(event: bytes) -> bool:
-    """Whether these bytes are exactly one event of one line, the usual case."""
-    return event.find(b"\n") == len(event) - 2 and event[-1:] == b"\n" and b"\r" not in event
-
-
 def event_data(event: bytes) -> bytes:
     """The `data` of one event, its lines joined with LF; `b""` for a comment."""
-    if event[:6] == b"data: " and is_one(event):
-        return event[6:-2]
+    if event.startswith(b"data: ") and event.find(b"\n") == len(event) - 2 and b"\r" not in event:
+        return event[6:-2]  # one line, the usual case
     lines = [line[5:] for line in _LINES.split(event) if line.startswith(b"data:")]
     return b"\n".join(line[1:] if line[:1] == b" " else line for line in lines)
 
