@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from vfnb.lab import Summary as Summary
     from vfnb.lab import print_prompt_completions_sample as print_prompt_completions_sample
     from vfnb.lab import schema as schema
+    from vfnb.runs import EvalConfig as EvalConfig
     from vfnb.runs import Run as Run
     from vfnb.runs import evaluate as evaluate
     from vfnb.runs import load as load
@@ -85,7 +86,7 @@ _ROOMS: dict[str, str] = {
     "vfnb.dialects": "Dialect",
     "vfnb.interception": "Completion Limits SessionStopped",
     "vfnb.lab": "Summary print_prompt_completions_sample schema",
-    "vfnb.runs": "Run evaluate load",
+    "vfnb.runs": "EvalConfig Run evaluate load",
     "vfnb.runtimes": "ProgramResult Runtime RuntimeConfig",
     "vfnb.tasks": "SelectConfig State Task TaskConfig TaskData Taskset TasksetConfig load_taskset metric reward",
     "vfnb.trace": "Branch ErrorInfo Fork ModelCall Sample Trace",
@@ -111,6 +112,7 @@ __all__ = [
     "Dialect",
     "ErrorInfo",
     "EvalClient",
+    "EvalConfig",
     "FileContentPart",
     "FileSource",
     "Fork",

@@ -38,7 +38,8 @@ class ProgramHarness(Harness[ProgramConfig]):
         super().__init__(config if config is not None else ProgramConfig(**settings))
         if not self.config.argv:
             raise ConfigError(
-                "harness 'program' has no command; give vf.Program(['python', 'agent.py', '{prompt}'])"
+                "harness 'program' has no command; give harness.argv, as in "
+                "vf.Program(['python', 'agent.py', '{prompt}'])"
             )
 
     async def run(self, session: HarnessSession, task: Task[Any, Any, Any]) -> ProgramResult:

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from vfnb.runs.run import Run as Run
     from vfnb.runs.run import load as load
     from vfnb.runs.start import evaluate as evaluate
+    from vfnb.runs.tree import EvalConfig as EvalConfig
     from vfnb.runs.traces import TraceList as TraceList
 else:
     __getattr__ = lazy(
@@ -15,11 +16,13 @@ else:
         {
             "run": "Run load",
             "start": "evaluate",
+            "tree": "EvalConfig",
             "traces": "TraceList",
         },
     )
 
 __all__ = [
+    "EvalConfig",
     "Run",
     "TraceList",
     "evaluate",

@@ -31,10 +31,13 @@ def plain(config: BaseModel) -> dict[str, Any]:
             value = plain(value)
             if value:
                 found[name] = value
-        elif value is not None:
+            continue
+        default = field.get_default(call_default_factory=True, validated_data={})
+        if value is None:
+            if default is not None:
+                found[name] = "null"
+        elif value not in ([], {}) or value != default:
             found[name] = _filled(dumped[name])
-        elif field.get_default(call_default_factory=True, validated_data={}) is not None:
-            found[name] = "null"
     return found
 
 

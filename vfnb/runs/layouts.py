@@ -10,7 +10,7 @@ from typing import Any
 
 from vfnb.errors import ConfigError
 
-__all__ = ["AGENT", "ALIASES", "SHORT", "Keys", "canonical", "in_layout", "leaves", "normal"]
+__all__ = ["AGENT", "ALIASES", "SHORT", "Keys", "canonical", "foreign", "in_layout", "leaves", "normal"]
 
 Keys = tuple[str, ...]
 
@@ -28,11 +28,17 @@ _ELSEWHERE: dict[Keys, str] = {
     ("serve",): "there is no environment server to configure; a run works in its own process. Remove it",
     ("client",): "write base_url, api_key_var and headers under [model]",
     ("env", "id"): "an episode is one agent's run here; remove it",
-    ("num_tasks",): "write n, or select.limit",
+    ("num_tasks",): "write n for how many to run, or taskset.num_tasks if the taskset has such a setting",
     ("num_rollouts",): "write rollouts",
     ("max_concurrent",): "write concurrency",
 }
 """Keys of other programs' configs, with what to do."""
+
+
+def foreign(keys: Keys) -> str | None:
+    """What to do about a key that other programs have, None for any other key."""
+    found = (advice for known, advice in _ELSEWHERE.items() if keys[: len(known)] == known)
+    return next(found, None)
 
 
 def canonical(keys: Keys) -> Keys:
@@ -75,9 +81,8 @@ def normal(data: Mapping[str, Any], name: str) -> dict[Keys, tuple[Keys, Any]]:
     found: dict[Keys, tuple[Keys, Any]] = {}
     spelling: dict[str, Keys] = {}
     for written, value in leaves(data):
-        for foreign, advice in _ELSEWHERE.items():
-            if written[: len(foreign)] == foreign:
-                raise ConfigError(f"{name}{'.'.join(foreign)}: {advice}")
+        if advice := foreign(written):
+            raise ConfigError(f"{name}{'.'.join(written)}: {advice}")
         keys = canonical(written)
         if (
             len(keys) == 1

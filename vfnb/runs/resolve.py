@@ -17,7 +17,7 @@ from vfnb.runtimes.config import runtime_config
 from vfnb.tasks import taskset_class, tasksets
 from vfnb.utils.config import OBJECT, problem_text
 
-__all__ = ["check", "resolve", "tree_type"]
+__all__ = ["merge", "resolve", "tree_type"]
 
 T = TypeVar("T")
 
@@ -31,14 +31,19 @@ def resolve(layers: Sequence[Layer]) -> EvalConfig:
         ConfigError: with the key as the user wrote it, and the fix.
         TasksetError: the taskset cannot be found, or its selection cannot work.
     """
-    merged = Layers.of([_DEFAULT, *layers])
+    merged = merge(layers)
     tree = tree_type(merged)
     try:
         config = tree.model_validate(merged.tree())
     except ValidationError as error:
         raise ConfigError(problem_text(tree, error, speller=merged)) from None
-    check(config, merged)
+    _check(config, merged)
     return config
+
+
+def merge(layers: Sequence[Layer]) -> Layers:
+    """Layers over the default harness."""
+    return Layers.of([_DEFAULT, *layers])
 
 
 def tree_type(merged: Layers) -> type[EvalConfig]:
@@ -78,7 +83,7 @@ def _load(merged: Layers, table: str, find: Callable[[str], T]) -> T:
     name = merged.get(table, "id")
     if name is None:
         raise ConfigError(
-            f'{table}.id: required; name one, as in `vfnb eval NAME` or [{table}] id = "NAME"; '
+            'taskset.id: required; name one, as in `vfnb eval NAME` or [taskset] id = "NAME"; '
             f"published: {', '.join(tasksets()) or 'none'}"
         )
     where = merged.where((table, "id"))
@@ -99,7 +104,7 @@ def _load(merged: Layers, table: str, find: Callable[[str], T]) -> T:
             raise ConfigError(f"{name} cannot be loaded: {type(error).__name__}: {error}") from error
 
 
-def check(config: EvalConfig, merged: Layers) -> None:
+def _check(config: EvalConfig, merged: Layers) -> None:
     """Refuse pairs that cannot work.
 
     Raises:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,10 +37,10 @@ class Check:
 
 async def validate(
     config: EvalConfig, tasks: Sequence[Task[Any, Any, Any]], *, only_setup: bool = False
-) -> AsyncIterator[Check]:
-    """Check tasks, at most `config.concurrency` at a time; yields in the order in which they end.
+) -> list[Check]:
+    """Check tasks, at most `config.concurrency` at a time. Engine loop only.
 
-    Engine loop only. Each task has a runtime of its own, as in a rollout.
+    Each task has a runtime of its own, as in a rollout.
 
     Args:
         config: where programs run, and the timeouts.
@@ -53,14 +53,9 @@ async def validate(
         async with gate:
             return await _check(config, task, only_setup)
 
-    running = [asyncio.ensure_future(one(task)) for task in tasks]
-    try:
-        for done in asyncio.as_completed(running):
-            yield await done
-    finally:
-        for work in running:
-            work.cancel()
-        await asyncio.wait(running)
+    async with asyncio.TaskGroup() as group:
+        running = [group.create_task(one(task)) for task in tasks]
+    return [work.result() for work in running]
 
 
 async def _check(config: EvalConfig, task: Task[Any, Any, Any], only_setup: bool) -> Check:

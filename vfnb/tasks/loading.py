@@ -38,7 +38,8 @@ def load_taskset(
     """Find a taskset class and make it with a config.
 
     Args:
-        id: entry point (`addition`), module (`my_pkg`), `module:Class`, or file (`my.py`, `my.py:Class`).
+        id: entry point (`addition`, also as `owner/addition`), module (`my_pkg`), `module:Class`, or file (`my.py`,
+            `my.py:Class`).
         config: its settings.
         overrides: single settings.
 
@@ -63,12 +64,29 @@ def taskset_class(id: str) -> type[Taskset[Any, Any]]:
     for module in dict.fromkeys((place, place.replace("-", "_"))):
         if all(part.isidentifier() for part in module.split(".")) and _exists(module):
             return _in_module(importlib.import_module(module), name, id)
+    if "/" in place:
+        return _of_hub(place)
     match = nearest(id, entries)
     hint = f"did you mean {match!r}?" if match else f"published: {', '.join(sorted(entries)) or 'none'}"
     raise TasksetError(
         f"no taskset {id!r}: not published, not a module, not a file; {hint} "
         "A class of a notebook is passed itself, without a name"
     )
+
+
+def _of_hub(id: str) -> type[Taskset[Any, Any]]:
+    """`owner/name` is the installed taskset `name`: nothing is fetched from anywhere."""
+    local = id.rpartition("/")[2]
+    if "@" in local:
+        raise TasksetError(
+            f"taskset {id!r}: a version cannot be asked for; install it and write {local.partition('@')[0]!r}"
+        )
+    try:
+        return taskset_class(local)
+    except TasksetError as error:
+        raise TasksetError(
+            f"{error} (asked for as {id!r}: nothing is fetched from a hub, install its package)"
+        ) from None
 
 
 def _exists(module: str) -> bool:

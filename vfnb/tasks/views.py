@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from vfnb.errors import ConfigError
 from vfnb.utils.config import BaseConfig
@@ -35,6 +35,13 @@ class FilterConfig(BaseConfig):
     """Task keys."""
     names: list[str] = []
     """Task names."""
+
+    @field_validator("idx")
+    @classmethod
+    def _readable(cls, value: list[int | str]) -> list[int | str]:
+        for entry in value:
+            _Slice.parse(entry)
+        return value
 
 
 class SelectConfig(BaseConfig):
