@@ -77,6 +77,15 @@ if TYPE_CHECKING:
     from vfnb.types import ToolMessage as ToolMessage
     from vfnb.types import Usage as Usage
     from vfnb.types import UserMessage as UserMessage
+    from vfnb.utils.answers import extract_boxed_answer as extract_boxed_answer
+    from vfnb.utils.answers import extract_number as extract_number
+    from vfnb.utils.answers import read_answer_file_or_last_reply as read_answer_file_or_last_reply
+    from vfnb.utils.answers import verify_numeric_answer as verify_numeric_answer
+    from vfnb.utils.git import capture_patch as capture_patch
+    from vfnb.utils.git import resolve_head as resolve_head
+    from vfnb.utils.math_answers import verify_boxed_math_answer as verify_boxed_math_answer
+    from vfnb.utils.outputs import compare_stdout_results as compare_stdout_results
+    from vfnb.utils.outputs import parse_pytest_outcomes as parse_pytest_outcomes
 
 __version__ = "0.1.0"
 
@@ -96,6 +105,12 @@ _ROOMS: dict[str, str] = {
         "ReasoningContentPart RefusalContentPart Request Response SamplingConfig SystemMessage "
         "TextContentPart Tool ToolCall ToolMessage Usage UserMessage"
     ),
+    "vfnb.utils.answers": (
+        "extract_boxed_answer extract_number read_answer_file_or_last_reply verify_numeric_answer"
+    ),
+    "vfnb.utils.git": "capture_patch resolve_head",
+    "vfnb.utils.math_answers": "verify_boxed_math_answer",
+    "vfnb.utils.outputs": "compare_stdout_results parse_pytest_outcomes",
 }
 """Room by room, the names that it gives."""
 _WHERE = {name: (room, name) for room, names in _ROOMS.items() for name in names.split()}
@@ -161,15 +176,24 @@ __all__ = [
     "Usage",
     "UserMessage",
     "__version__",
+    "capture_patch",
+    "compare_stdout_results",
     "evaluate",
+    "extract_boxed_answer",
+    "extract_number",
     "harness",
     "load",
     "load_taskset",
     "make_agent",
     "metric",
+    "parse_pytest_outcomes",
     "print_prompt_completions_sample",
+    "read_answer_file_or_last_reply",
+    "resolve_head",
     "reward",
     "schema",
+    "verify_boxed_math_answer",
+    "verify_numeric_answer",
 ]
 
 
