@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from typing import NamedTuple
+from collections.abc import Coroutine
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -33,16 +34,21 @@ class Target(NamedTuple):
     key: str | None
 
 
-async def attempt(
+def attempt(
     request: ModelRequest, call: Outgoing, connection: Connection, permit: Permit, target: Target
-) -> Reply:
+) -> Coroutine[Any, Any, Reply]:
     """Make one try. The permit is given back when the answer has been read or has failed.
 
-    Raises:
+    Raises (when awaited):
         ModelError: by what went wrong.
     """
-    if request.deadline is None:
-        return await _attempt(request, call, connection, permit, target)
+    work = _attempt if request.deadline is None else _attempt_in_time
+    return work(request, call, connection, permit, target)
+
+
+async def _attempt_in_time(
+    request: ModelRequest, call: Outgoing, connection: Connection, permit: Permit, target: Target
+) -> Reply:
     try:
         async with asyncio.timeout_at(request.deadline):
             return await _attempt(request, call, connection, permit, target)

@@ -26,9 +26,7 @@ class Tip:
         "chain",
         "count",
         "end",
-        "fields",
         "first",
-        "front",
         "head",
         "mark",
         "start",
@@ -40,8 +38,6 @@ class Tip:
         self,
         *,
         body: bytes,
-        front: bytes,
-        fields: dict[str, msgspec.Raw],
         head: tuple[bytes, ...],
         start: int,
         end: int,
@@ -50,8 +46,6 @@ class Tip:
         chain: bytes,
     ) -> None:
         self.body = body
-        self.front = front
-        self.fields = fields
         self.head = head
         self.start = start
         self.end = end

@@ -7,7 +7,7 @@ for byte, only the tail is decoded; else the list is cut into raw slices in one 
 from __future__ import annotations
 
 import re
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -24,17 +24,22 @@ _MARK = "\x00history"
 _HEADER = b'{"\\u0000history":['
 _SPACE = re.compile(rb"[ \t\n\r]*")
 _CLOSE = b"]}"
+_MAX_PLACES = 8
 
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _list = msgspec.json.Decoder(list[msgspec.Raw])
 
 
-class _Place(NamedTuple):
-    """Start of the history in a body, the bytes before it with the list closed, and their keys."""
+class _Place:
+    """Start of the history in a body, the bytes before it (also with the list closed), and their keys."""
 
-    start: int
-    front: bytes
-    fields: dict[str, msgspec.Raw]
+    __slots__ = ("fields", "front", "open", "start")
+
+    def __init__(self, start: int, front: bytes, fields: dict[str, msgspec.Raw]) -> None:
+        self.start = start
+        self.front = front
+        self.open = front[: -len(_CLOSE)]
+        self.fields = fields
 
 
 class Splitter:
@@ -51,6 +56,9 @@ class Splitter:
         self._max_tips = max_tips
         self._max_bytes = max_bytes
         self._tips: list[Tip] = []  # least recently used first
+        self._buckets: dict[bytes, list[Tip]] = {}  # by their first bytes
+        self._sizes: dict[int, int] = {}  # how many tips have first bytes of this length
+        self._places: dict[bytes, _Place] = {}  # by their front
         self._longest = 0
         self._digests = Digests()
         key = dialect.history
@@ -68,7 +76,9 @@ class Splitter:
             RequestError: 400 if the body is not a JSON object.
         """
         if self._key is not None:
-            for place, tip in self._candidates(body):
+            place = self._place(body) if self._tips else None
+            for tip in self._candidates(body, place.start) if place is not None else ():
+                assert place is not None
                 split = self._from_tip(body, tip, place)
                 if split is not None:
                     self._tips.remove(tip)
@@ -85,22 +95,22 @@ class Splitter:
             return
         if split.tip is not None and split.tip in self._tips:
             self._share(split, split.tip)
-        front = split.front
-        if self._tips and self._tips[-1].front == front:
-            front = self._tips[-1].front
-        self._tips.append(
-            Tip(
-                body=split.body,
-                front=front,
-                fields=split.front_fields,
-                head=self._head(split.fields),
-                start=split.start,
-                end=split.end,
-                count=split.n_known + len(split.items),
-                mark=mark,
-                chain=self._digests.chain(split),
-            )
+        if split.front not in self._places:
+            if len(self._places) >= _MAX_PLACES:
+                self._places.clear()
+            self._places[split.front] = _Place(split.start, split.front, split.front_fields)
+        tip = Tip(
+            body=split.body,
+            head=self._head(split.fields),
+            start=split.start,
+            end=split.end,
+            count=split.n_known + len(split.items),
+            mark=mark,
+            chain=self._digests.chain(split),
         )
+        self._tips.append(tip)
+        self._buckets.setdefault(tip.first, []).append(tip)
+        self._sizes[len(tip.first)] = self._sizes.get(len(tip.first), 0) + 1
         self._trim()
 
     def digest(self, split: Split) -> bytes:
@@ -116,38 +126,31 @@ class Splitter:
         shift, body, end = split.start - old.start, old.body, old.end
         if end + shift == split.end:
             self._tips.remove(old)
+            self._forget(old)
         for tip in self._tips:
             if tip.body is body and tip.end <= end:
-                tip.body, tip.front, tip.fields = split.body, split.front, split.front_fields
+                tip.body = split.body
                 tip.start, tip.end = tip.start + shift, tip.end + shift
 
     # known prefix
 
-    def _candidates(self, body: bytes) -> list[tuple[_Place, Tip]]:
+    def _place(self, body: bytes) -> _Place | None:
+        """Where the body's history starts: where that of a known body does, or found anew."""
+        for place in self._places.values():
+            if body.startswith(place.open):
+                return place
+        return self._locate(body)
+
+    def _candidates(self, body: bytes, start: int) -> list[Tip]:
         """The tips whose first and last bytes are in this body where they would have to be, longest first."""
-        found = []
-        front, start, place = b"", 0, None
-        elsewhere: list[_Place | None] = []
-        starts = body.startswith
-        for tip in self._tips:
-            if tip.front is not front:  # tips of one program share it
-                front = tip.front
-                if starts(front[: -len(_CLOSE)]):
-                    place = _Place(tip.start, front, tip.fields)
-                else:
-                    if not elsewhere:
-                        elsewhere.append(self._locate(body))
-                    place = elsewhere[0]
-                start = -1 if place is None else place.start
-            if start >= 0 and starts(tip.tail, start + tip.tail_at) and starts(tip.first, start):
-                assert place is not None
-                found.append((place, tip))
+        near = [tip for size in self._sizes for tip in self._buckets.get(body[start : start + size], ())]
+        found = [tip for tip in near if body.startswith(tip.tail, start + tip.tail_at)]
         if len(found) > 1:
             found.sort(key=_size, reverse=True)
         return found
 
     def _from_tip(self, body: bytes, tip: Tip, place: _Place) -> Split | None:
-        start, front, fields = place
+        start, front, fields = place.start, place.front, place.fields
         size = tip.end - tip.start
         end = start + size
         if not body.startswith(memoryview(tip.body)[tip.start : tip.end], start):
@@ -252,7 +255,7 @@ class Splitter:
         place = self._locate(body) or self._found(body, items[0])
         if place is None:
             return None
-        start, front, fields = place
+        start, front, fields = place.start, place.front, place.fields
         last = items[-1]
         end = start + len(memoryview(last))
         if len(items) > 1:
@@ -302,7 +305,7 @@ class Splitter:
     def _trim(self) -> None:
         tips = self._tips
         while len(tips) > self._max_tips:
-            del tips[0]
+            self._forget(tips.pop(0))
         self._longest = max(self._longest, len(tips[-1].body))
         if self._longest * len(tips) <= self._max_bytes:
             return
@@ -311,11 +314,21 @@ class Splitter:
             self._longest = max(kept.values())
             if sum(kept.values()) <= self._max_bytes:
                 return
-            del tips[0]
+            self._forget(tips.pop(0))
+
+    def _forget(self, tip: Tip) -> None:
+        bucket = self._buckets[tip.first]
+        bucket.remove(tip)
+        if not bucket:
+            del self._buckets[tip.first]
+        size = len(tip.first)
+        self._sizes[size] -= 1
+        if not self._sizes[size]:
+            del self._sizes[size]
 
 
-def _size(entry: tuple[_Place, Tip]) -> int:
-    return entry[1].end - entry[1].start
+def _size(tip: Tip) -> int:
+    return tip.end - tip.start
 
 
 def _history_struct(key: str) -> Any:

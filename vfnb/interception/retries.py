@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -45,21 +45,15 @@ class Retries:
 
     def find(self, digest: bytes, token: str | None, *, marked: bool) -> Exchange | None:
         """The call whose answer this request should get, or None if it needs a call of its own."""
-        for exchange in self._matching(digest):
+        for exchange in [*self._flying, *self._kept.values()]:
+            if exchange.digest != digest:
+                continue
             if exchange.ended is None:
                 if marked or (token is not None and token == exchange.token) or not exchange.watched():
                     return exchange
             elif not exchange.delivered or (token is not None and token == exchange.token):
                 return exchange
         return None
-
-    def _matching(self, digest: bytes) -> Iterator[Exchange]:
-        for exchange in self._flying:
-            if exchange.digest == digest:
-                yield exchange
-        for exchange in self._kept.values():
-            if exchange.digest == digest:
-                yield exchange
 
     def retry_of(self, digest: bytes) -> int | None:
         """Index of the last call with this request, if it failed."""

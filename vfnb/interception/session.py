@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -115,7 +115,7 @@ class Session:
 
     # serving
 
-    async def handle(
+    def handle(
         self,
         dialect: Dialect[Any, Any],
         body: bytes,
@@ -123,9 +123,9 @@ class Session:
         sink: Sink,
         *,
         transport: str = "http",
-    ) -> None:
+    ) -> Coroutine[Any, Any, object]:
         """Answer one request on `sink`; every failure is recorded and answered in the dialect's form."""
-        await self._serve(dialect, body, headers, sink, transport)
+        return self._serve(dialect, body, headers, sink, transport)
 
     async def _serve(
         self,
@@ -249,6 +249,8 @@ class Session:
             self._freed.clear()
             await self._freed.wait()
         self._running += 1
+        if not (self.hooks.on_trace or self.hooks.on_request):
+            return None
         try:
             stop = await self._ask_hooks(call)
         except BaseException as error:

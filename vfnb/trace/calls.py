@@ -119,6 +119,12 @@ def error_info(error: BaseException, *, stage: str | None = None, at: float | No
 
 
 def _encode_hook(value: Any) -> Any:
+    if type(value) is Usage:  # every answered call has one
+        return {
+            name: entry
+            for name, entry in value.__dict__.items()
+            if entry or (entry is not None and name == "cost")
+        }
     if isinstance(value, BaseModel):
         return value.model_dump(exclude_defaults=True)
     return str(value)

@@ -241,8 +241,9 @@ class MessageGraph:
                     node.retokenized,
                 )
             )
-        delta.tools = [(bytes.fromhex(digest), self.tools[digest]) for digest in self._new_tools]
-        self._new_tools.clear()
+        if self._new_tools:
+            delta.tools = [(bytes.fromhex(digest), self.tools[digest]) for digest in self._new_tools]
+            self._new_tools.clear()
         if call.partial_text:
             self._cuts.setdefault(call.prompt_node, []).append(call.partial_text)
         self.calls.append(call)
