@@ -8,8 +8,8 @@ if TYPE_CHECKING:
     from vfnb.runs.run import Run as Run
     from vfnb.runs.run import load as load
     from vfnb.runs.start import evaluate as evaluate
-    from vfnb.runs.tree import EvalConfig as EvalConfig
     from vfnb.runs.traces import TraceList as TraceList
+    from vfnb.runs.tree import EvalConfig as EvalConfig
 else:
     __getattr__ = lazy(
         __name__,

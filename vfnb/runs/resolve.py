@@ -81,6 +81,8 @@ def tree_type(merged: Layers) -> type[EvalConfig]:
 
 def _load(merged: Layers, table: str, find: Callable[[str], T]) -> T:
     name = merged.get(table, "id")
+    if merged.get(table) is not None:  # neither a name nor a table
+        raise ConfigError(f"{merged.where((table,))}: expected a name or a table, got {merged.get(table)!r}")
     if name is None:
         raise ConfigError(
             'taskset.id: required; name one, as in `vfnb eval NAME` or [taskset] id = "NAME"; '
@@ -111,7 +113,7 @@ def _check(config: EvalConfig, merged: Layers) -> None:
         ConfigError: the selection, the harness's settings, or harness and runtime together.
         TasksetError: an infinite taskset without a bound.
     """
-    with _at(merged, "select"):
+    with _at(merged, "select", *(["shuffle"] if config.select.shuffle else [])):
         taskset = config.make_taskset()
         if not taskset.bounded:
             raise ConfigError(
