@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from vfnb.tasks import TasksetConfig as TasksetConfig
     from vfnb.tasks import load_taskset as load_taskset
     from vfnb.tasks import metric as metric
+    from vfnb.tasks import resolve_text_prompt as resolve_text_prompt
     from vfnb.tasks import reward as reward
     from vfnb.trace import Branch as Branch
     from vfnb.trace import ErrorInfo as ErrorInfo
@@ -97,7 +98,10 @@ _ROOMS: dict[str, str] = {
     "vfnb.lab": "Summary print_prompt_completions_sample schema",
     "vfnb.runs": "EvalConfig Run evaluate load",
     "vfnb.runtimes": "ProgramResult Runtime RuntimeConfig",
-    "vfnb.tasks": "SelectConfig State Task TaskConfig TaskData Taskset TasksetConfig load_taskset metric reward",
+    "vfnb.tasks": (
+        "SelectConfig State Task TaskConfig TaskData Taskset TasksetConfig load_taskset metric "
+        "resolve_text_prompt reward"
+    ),
     "vfnb.trace": "Branch ErrorInfo Fork ModelCall Sample Trace",
     "vfnb.types": (
         "AssistantMessage AudioContentPart AudioSource ContentPart FileContentPart FileSource "
@@ -190,6 +194,7 @@ __all__ = [
     "print_prompt_completions_sample",
     "read_answer_file_or_last_reply",
     "resolve_head",
+    "resolve_text_prompt",
     "reward",
     "schema",
     "verify_boxed_math_answer",

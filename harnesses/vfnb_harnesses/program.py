@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any, ClassVar
 
 from vfnb.agents import Harness, HarnessConfig, HarnessSession
+from vfnb.dialects import chat_encode
 from vfnb.errors import ConfigError
 from vfnb.runtimes import ProgramResult
-from vfnb.tasks import Task
+from vfnb.tasks import Task, TaskData, resolve_text_prompt
 from vfnb_harnesses.null import opening
 
 __all__ = ["ProgramConfig", "ProgramHarness"]
 
 
 class ProgramConfig(HarnessConfig):
-    """What to run. `{base_url}` (with `/v1`), `{root_url}` (without), `{api_key}`, `{model}`, `{prompt}`,
-    `{prompt_file}` (a text file) and `{messages_file}` (a JSON list) are filled in, in `argv` and in `env`."""
+    """What to run, with fields filled in, in `argv` and in `env`.
+
+    `{base_url}` (with `/v1`), `{root_url}` (without), `{api_key}`, `{model}`; `{messages_file}`, a JSON list of
+    Chat messages; `{prompt}` and `{prompt_file}`, a text. The text has the task's system prompt in front, unless
+    `{system_prompt}` takes it. A prompt that is more than text needs `{messages_file}`, else it is refused before
+    any model call.
+    """
 
     argv: list[str] = []
     """The command; its first item is looked up on PATH."""
@@ -42,18 +49,37 @@ class ProgramHarness(Harness[ProgramConfig]):
                 "vf.Program(['python', 'agent.py', '{prompt}'])"
             )
 
+    def check_task(self, task: Task[Any, Any, Any]) -> None:
+        super().check_task(task)
+        if self._uses("{prompt}", "{prompt_file}"):
+            self._text(task.data)
+
+    def _uses(self, *fields: str) -> bool:
+        texts = (*self.config.argv, *self.config.env.values())
+        return any(field in text for field in fields for text in texts)
+
+    def _text(self, data: TaskData) -> str:
+        prompt = data.prompt_text if self._uses("{messages_file}") else resolve_text_prompt(data)
+        if data.system_prompt and not self._uses("{system_prompt}"):
+            return f"{data.system_prompt}\n\n{prompt}"
+        return prompt
+
     async def run(self, session: HarnessSession, task: Task[Any, Any, Any]) -> ProgramResult:
         for path, text in self.config.files.items():
             await session.runtime.write(path, text.encode())
-        messages = [m.model_dump(mode="json", exclude_none=True) for m in opening(task)]
-        await session.runtime.write("prompt.txt", task.data.prompt_text.encode())
-        await session.runtime.write("messages.json", json.dumps(messages).encode())
+        prompt = self._text(task.data) if self._uses("{prompt}", "{prompt_file}") else ""
+        if self._uses("{prompt_file}"):
+            await session.runtime.write("prompt.txt", prompt.encode())
+        if self._uses("{messages_file}"):
+            messages = [chat_encode.message(message) for message in opening(task)]
+            await session.runtime.write("messages.json", json.dumps(messages).encode())
         values = {
             "base_url": session.base_url,
             "root_url": session.root_url,
             "api_key": session.api_key,
             "model": session.model,
-            "prompt": task.data.prompt_text,
+            "prompt": prompt,
+            "system_prompt": task.data.system_prompt or "",
             "prompt_file": "prompt.txt",
             "messages_file": "messages.json",
         }
@@ -68,6 +94,5 @@ class ProgramHarness(Harness[ProgramConfig]):
 
 def _fill(text: str, values: dict[str, str]) -> str:
     """Replace the known fields only: other braces are the program's own."""
-    for name, value in values.items():
-        text = text.replace("{" + name + "}", value)
-    return text
+    known = "|".join(values)
+    return re.sub(rf"\{{({known})\}}", lambda field: values[field[1]], text)

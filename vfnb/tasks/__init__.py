@@ -5,6 +5,7 @@ from vfnb.tasks.data import NetworkPolicy, TaskData, TaskResources, TaskTimeout
 from vfnb.tasks.hashing import rollout_code, score_code
 from vfnb.tasks.hooks import Hook, HookSpec, metric, reward
 from vfnb.tasks.loading import load_taskset, taskset_class, tasksets
+from vfnb.tasks.prompts import resolve_text_prompt
 from vfnb.tasks.scoring import Score, Scores, plain_hook, run_finalize, run_setup, run_validate, score
 from vfnb.tasks.state import State
 from vfnb.tasks.task import Task, TaskConfig
@@ -32,6 +33,7 @@ __all__ = [
     "metric",
     "parameters_of",
     "plain_hook",
+    "resolve_text_prompt",
     "reward",
     "rollout_code",
     "run_finalize",

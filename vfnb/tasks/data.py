@@ -70,7 +70,7 @@ class TaskData(_Frozen):
     prompt: str | Messages | None = None
     """What opens the conversation; None when an external caller opens it."""
     system_prompt: str | None = None
-    """Instructions put in front of the prompt, by harnesses that can."""
+    """Instructions that come before the prompt; the taskset's if not given."""
     image: str | None = None
     """Container image in which the task must run."""
     workdir: str | None = None

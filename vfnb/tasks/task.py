@@ -112,11 +112,11 @@ class Task(Generic[DataT, StateT, ConfigT]):
 
         return await score(self, trace, runtime)
 
-    def placed(self, idx: int, key: str) -> Self:
-        """A copy that stands at a position of a taskset under a unique key."""
+    def placed(self, idx: int, key: str, system_prompt: str | None) -> Self:
+        """A copy at a position of a taskset, under a unique key, with the instructions that it has there."""
         twin = copy.copy(self)
-        if self.data.idx != idx:
-            twin.data = self.data.model_copy(update={"idx": idx})
+        if (self.data.idx, self.data.system_prompt) != (idx, system_prompt):
+            twin.data = self.data.model_copy(update={"idx": idx, "system_prompt": system_prompt})
         twin._key = key
         return twin
 

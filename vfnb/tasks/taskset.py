@@ -32,6 +32,8 @@ class TasksetConfig(BaseConfig):
     """Entry point, module or file it was loaded from; empty for a class defined in place."""
     task: TaskConfig = TaskConfig()
     """Settings that each task uses while it runs or is scored."""
+    system_prompt: str | None = None
+    """Instructions for every task, in place of those that tasks and taskset have; empty for none at all."""
 
 
 TaskT = TypeVar("TaskT", bound=Task[Any, Any, Any], default=Task[Any, Any, Any])
@@ -54,6 +56,8 @@ class Taskset(Generic[TaskT, ConfigT]):
 
     INFINITE: ClassVar[bool] = False
     """Whether `load` never ends."""
+    system_prompt: ClassVar[str | None] = None
+    """Instructions for tasks that have none of their own in `TaskData.system_prompt`."""
 
     def __init__(self, config: ConfigT | Mapping[str, Any] | None = None, **overrides: Any) -> None:
         wanted = self.config_type()
@@ -223,11 +227,17 @@ class Taskset(Generic[TaskT, ConfigT]):
                     f"{self.name}: tasks {owners[key]} and {idx} have the same key {key!r}; keys are unique"
                 )
             owners[key] = idx
-            yield task.placed(idx, key)
+            yield task.placed(idx, key, self._instructions(task.data))
         if not positions:
             raise TasksetError(
                 f"{self.name}: load() gave no tasks; check its source and the config {self.config!r}"
             )
+
+    def _instructions(self, data: TaskData) -> str | None:
+        """The system prompt of a task: what the user set, else the task's own, else the taskset's."""
+        if self.config.system_prompt is not None:
+            return self.config.system_prompt or None
+        return data.system_prompt if data.system_prompt is not None else self.system_prompt
 
     def _loaded(self) -> Iterable[TaskT]:
         tasks = self.load()

@@ -37,10 +37,10 @@ def image_data_url(image: Image | bytes | Path) -> str:
         data = image if isinstance(image, bytes) else image.read_bytes()
         return _url(_kind(data), data)
     try:
-        from PIL import Image as module
+        import PIL.Image
     except ImportError as error:
         raise MissingExtra("image_data_url needs Pillow: pip install 'vfnb[image]'") from error
-    if not isinstance(image, module.Image):
+    if not isinstance(image, PIL.Image.Image):
         raise ConfigError(
             f"image_data_url({type(image).__name__}): give a PIL image, the bytes of an image file or its Path"
         )
