@@ -136,7 +136,7 @@ def _parse(
         raise ConfigError(f"{place}: {error.__cause__}; tables and lists are given as JSON") from error
     for name, key in SHORT.items():
         if own[name] is not None:
-            data.setdefault(name, {})[key] = own[name]
+            data[name] = {**data[name], key: own[name]} if name in data else own[name]
     return Layer(data=data, flags=True), frozenset(s for s in switches if own[s]), extra
 
 
