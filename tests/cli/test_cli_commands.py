@@ -78,9 +78,9 @@ def test_eval_runs_and_prints_the_summary(capsys: pytest.CaptureFixture[str]) ->
         assert eval_main(["@", "out/config.toml", "-n", "4"]) == 0
         assert len(upstream.calls) == 8
         assert eval_main(["@", "out/config.toml", "--fresh", "--sampling.temperature", "0.5"]) == 0
-        assert len(upstream.calls) == 14
+        assert len(upstream.calls) == 16
         assert upstream.calls[-1].body["temperature"] == 0.5
-    assert len(vf.load("out").traces) == 6
+    assert len(vf.load("out").traces) == 8
 
 
 def test_a_dead_endpoint_is_a_failure_with_a_reason(
@@ -127,14 +127,8 @@ def test_what_only_a_start_can_find_is_refused_too(
 ) -> None:
     if "taken" in words:
         vf.evaluate("addition", n=1, model=vf.Scripted(add), dir="taken").wait(quiet=True)
-    assert (
-        eval_main(
-            [*words, "-m", "m", "--model.base-url", "http://models.invalid"]
-            if "ABSENT" in str(words)
-            else [*words, "-m", "m", "--model.base-url", "http://127.0.0.1:1"]
-        )
-        == MISUSED
-    )
+    host = "models.invalid" if "ABSENT_KEY" in words else "127.0.0.1:1"
+    assert eval_main([*words, "-m", "m", "--model.base-url", f"http://{host}"]) == MISUSED
     out, err = capsys.readouterr()
     assert message in err
     assert out == ""
@@ -211,9 +205,8 @@ def test_help_of_a_taskset_lists_its_settings_with_their_documentation(
     assert re.search(r"--taskset\.num-tasks INT +How many questions\. \(100\)", out)
     assert re.search(r"--taskset\.task\.tolerance NUMBER +Largest distance", out)
     assert len(out.splitlines()) < 55
-    assert main(
-        ["eval", "addition", "--harness", "program", "--help"]
-    ) == MISUSED or "--harness.argv LIST" in (capsys.readouterr().out)
+    assert main(["eval", "addition", "--harness", "program", "--help"]) == 0
+    assert re.search(r"--harness\.argv LIST +The command", capsys.readouterr().out)
 
 
 def test_help_of_one_table(capsys: pytest.CaptureFixture[str]) -> None:

@@ -110,9 +110,8 @@ def test_flags_win_over_files_and_later_files_over_earlier_ones(tmp_path: Path) 
         'rollouts = 1\nconcurrency = 1\ntaskset = "addition"\n[sampling]\nseed = 1'
     )
     (tmp_path / "b.toml").write_text("rollouts = 2\nconcurrency = 2\n[taskset]\nnum_tasks = 4")
-    found = config(
-        "@", str(tmp_path / "a.toml"), "-c", "3", "@", str(tmp_path / "b.toml"), "--sampling.temperature", "0"
-    )
+    files = ("@", str(tmp_path / "a.toml"), "-c", "3", "@", str(tmp_path / "b.toml"))
+    found = config(*files, "--sampling.temperature", "0")
     assert (found.rollouts, found.concurrency) == (2, 3)
     assert found.sampling.given() == {"seed": 1, "temperature": 0}
     assert found.taskset.explicit() == {"id": "addition", "num_tasks": 4}
