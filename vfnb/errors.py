@@ -22,9 +22,12 @@ __all__ = [
     "RuntimeFault",
     "ScoringError",
     "StageTimeout",
+    "StateConflict",
     "StoreError",
     "StoreLocked",
     "TasksetError",
+    "ToolError",
+    "ToolServerError",
     "TraceError",
     "UpstreamConnection",
     "UpstreamCut",
@@ -181,6 +184,22 @@ class StageTimeout(VfnbError):
     """A stage other than the agent's (boot, setup, finalize, scoring) took longer than its limit."""
 
     boundary = "lifecycle"
+
+
+class ToolError(VfnbError):
+    """A tool call failed in a way the model should read. Raise it in a tool; the message is shown as it is."""
+
+    boundary = "tool"
+
+
+class ToolServerError(ToolError):
+    """A tool server did not start, did not start in time, or died. The rollout's error, not the model's."""
+
+    retryable = True
+
+
+class StateConflict(ToolError):
+    """A tool in another process changed a field of the state that was changed here meanwhile."""
 
 
 class ScoringError(VfnbError):
