@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from vfnb.clients import Relay as Relay
     from vfnb.clients import Scripted as Scripted
     from vfnb.dialects import Dialect as Dialect
+    from vfnb.errors import ToolError as ToolError
     from vfnb.interception import Completion as Completion
     from vfnb.interception import Limits as Limits
     from vfnb.interception import SessionStopped as SessionStopped
@@ -37,17 +38,23 @@ if TYPE_CHECKING:
     from vfnb.runtimes import ProgramResult as ProgramResult
     from vfnb.runtimes import Runtime as Runtime
     from vfnb.runtimes import RuntimeConfig as RuntimeConfig
+    from vfnb.tasks import McpServer as McpServer
     from vfnb.tasks import SelectConfig as SelectConfig
+    from vfnb.tasks import SharedToolsetConfig as SharedToolsetConfig
     from vfnb.tasks import State as State
     from vfnb.tasks import Task as Task
     from vfnb.tasks import TaskConfig as TaskConfig
     from vfnb.tasks import TaskData as TaskData
     from vfnb.tasks import Taskset as Taskset
     from vfnb.tasks import TasksetConfig as TasksetConfig
+    from vfnb.tasks import Toolset as Toolset
+    from vfnb.tasks import ToolsetConfig as ToolsetConfig
+    from vfnb.tasks import ToolsetTimeout as ToolsetTimeout
     from vfnb.tasks import load_taskset as load_taskset
     from vfnb.tasks import metric as metric
     from vfnb.tasks import resolve_text_prompt as resolve_text_prompt
     from vfnb.tasks import reward as reward
+    from vfnb.tasks import tool as tool
     from vfnb.trace import Branch as Branch
     from vfnb.trace import ErrorInfo as ErrorInfo
     from vfnb.trace import Fork as Fork
@@ -94,13 +101,14 @@ _ROOMS: dict[str, str] = {
     "vfnb.agents": "Agent Harness HarnessConfig HarnessSession Timeouts harness make_agent",
     "vfnb.clients": "EvalClient ModelClient Price Relay Scripted",
     "vfnb.dialects": "Dialect",
+    "vfnb.errors": "ToolError",
     "vfnb.interception": "Completion Limits SessionStopped",
     "vfnb.lab": "Summary print_prompt_completions_sample schema",
     "vfnb.runs": "EvalConfig Run evaluate load",
     "vfnb.runtimes": "ProgramResult Runtime RuntimeConfig",
     "vfnb.tasks": (
-        "SelectConfig State Task TaskConfig TaskData Taskset TasksetConfig load_taskset metric "
-        "resolve_text_prompt reward"
+        "McpServer SelectConfig SharedToolsetConfig State Task TaskConfig TaskData Taskset TasksetConfig Toolset "
+        "ToolsetConfig ToolsetTimeout load_taskset metric resolve_text_prompt reward tool"
     ),
     "vfnb.trace": "Branch ErrorInfo Fork ModelCall Sample Trace",
     "vfnb.types": (
@@ -141,6 +149,7 @@ __all__ = [
     "ImageUrlContentPart",
     "ImageUrlSource",
     "Limits",
+    "McpServer",
     "Message",
     "Messages",
     "ModelCall",
@@ -163,6 +172,7 @@ __all__ = [
     "Scripted",
     "SelectConfig",
     "SessionStopped",
+    "SharedToolsetConfig",
     "State",
     "Summary",
     "SystemMessage",
@@ -175,7 +185,11 @@ __all__ = [
     "Timeouts",
     "Tool",
     "ToolCall",
+    "ToolError",
     "ToolMessage",
+    "Toolset",
+    "ToolsetConfig",
+    "ToolsetTimeout",
     "Trace",
     "Usage",
     "UserMessage",
@@ -197,6 +211,7 @@ __all__ = [
     "resolve_text_prompt",
     "reward",
     "schema",
+    "tool",
     "verify_boxed_math_answer",
     "verify_numeric_answer",
 ]

@@ -18,6 +18,7 @@ from vfnb.clients import ModelClient, resolve_model
 from vfnb.errors import ConfigError
 from vfnb.interception import Limits, ServerPool
 from vfnb.runtimes import RuntimeConfig, runtime_config
+from vfnb.tasks import ToolService, check_tools
 from vfnb.types import SamplingConfig
 from vfnb.utils.config import build
 from vfnb.utils.ids import new_id
@@ -62,6 +63,8 @@ class Agent:
             ConfigError: the task does not fit the harness or the runtime.
         """
         self.harness.check_task(task)
+        if task.has_tools():
+            check_tools(task, self.harness.name, supported=self.harness.SUPPORTS_MCP)
         check_placement(task, self.runtime)
 
     async def run(self, task: Task[Any, Any, Any]) -> Trace:
@@ -75,7 +78,7 @@ class Agent:
         return await loops.engine().do(self._alone(task))
 
     async def _alone(self, task: Task[Any, Any, Any]) -> Trace:
-        pool = ServerPool()
+        pool, tools = ServerPool(), ToolService()
         try:
             episode = new_id()
             return await self.attempts(
@@ -83,8 +86,10 @@ class Agent:
                 lambda attempt: Ids(trace=new_id(), episode=episode, group=task.key, attempt=attempt),
                 journal=MemoryJournal(),
                 pool=pool,
+                tools=tools,
             )
         finally:
+            await tools.close()
             await pool.close()
 
     async def attempts(
@@ -94,6 +99,7 @@ class Agent:
         *,
         journal: Journal,
         pool: ServerPool,
+        tools: ToolService,
         logs: Path | None = None,
     ) -> Trace:
         """Run a task until it ends without an error that a further attempt may mend. Engine loop only.
@@ -102,7 +108,7 @@ class Agent:
         """
         failed: list[dict[str, Any]] = []
         for attempt in range(self.retries + 1):
-            rollout = Rollout(task, self, ids(attempt), journal=journal, pool=pool, logs=logs)
+            rollout = Rollout(task, self, ids(attempt), journal=journal, pool=pool, tools=tools, logs=logs)
             rollout.trace.attempts = list(failed)
             trace = await rollout.run()
             if trace.end_state != "error" or attempt == self.retries or not rollout.retryable:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, ClassVar
 
 from vfnb.agents.base import Harness, HarnessConfig
 from vfnb.agents.session import HarnessSession
@@ -21,6 +21,8 @@ Function = Callable[[HarnessSession, Task[Any, Any, Any]], Awaitable[str | None]
 
 class FunctionHarness(Harness[HarnessConfig]):
     """Runs a function of (session, task); what it returns is the final answer."""
+
+    SUPPORTS_MCP: ClassVar[bool] = True  # it has session.tools, session.call_tool and session.mcp_servers
 
     def __init__(self, function: Function) -> None:
         super().__init__(HarnessConfig())

@@ -17,7 +17,7 @@ from vfnb.agents.verdict import Verdict, judge
 from vfnb.errors import StageTimeout, UpstreamStalled, VfnbError
 from vfnb.interception import ServerPool, Session
 from vfnb.runtimes import Runtime, make_runtime
-from vfnb.tasks import run_finalize, run_setup, score
+from vfnb.tasks import RolloutTools, ToolService, run_finalize, run_setup, score
 from vfnb.trace import Span, TaskInfo, Trace, error_info
 
 if TYPE_CHECKING:
@@ -56,10 +56,11 @@ class Rollout:
         *,
         journal: Journal,
         pool: ServerPool,
+        tools: ToolService,
         logs: Path | None = None,
     ) -> None:
         self.task, self.agent, self.ids = task, agent, ids
-        self.journal, self.pool = journal, pool
+        self.journal, self.pool, self.service = journal, pool, tools
         self.logs = logs
         self.timeouts = agent.timeouts.with_task(task.data.timeout)
         data = task.data
@@ -74,6 +75,7 @@ class Rollout:
         self.runtime: Runtime | None = None
         self.session: Session | None = None
         self.view: HarnessSession | None = None
+        self.tools: RolloutTools | None = None
         self._registered = False
         self._retryable = False
 
@@ -119,6 +121,7 @@ class Rollout:
         assert self.view is not None
         async with self._stage("setup", limits.setup):
             await run_setup(task, trace, self.runtime, log=self._print)
+            await self._open_tools(self.view)
             await loops.user().do(agent.harness.setup(self.view, task))
         async with self._stage("agent", None):
             verdict = await self._agent()
@@ -150,6 +153,18 @@ class Rollout:
             connect=self._connect,
             log_file=self.logs / f"{self.trace.id}.log" if self.logs else None,
         )
+
+    async def _open_tools(self, view: HarnessSession) -> None:
+        """Start the task's own tool servers; the harness's setup already sees their tools."""
+        assert self.session is not None
+        session = self.session
+
+        def fault(error: Exception) -> None:
+            loops.engine().call(session.fail, error)
+
+        self.tools = await self.service.open(self.task, self.trace, log=self._print, fault=fault)
+        if self.tools is not None:
+            view.use(self.tools)
 
     def _print(self, text: str) -> None:
         """What hooks print goes to the rollout's log."""
@@ -244,6 +259,8 @@ class Rollout:
         found: list[tuple[str, Coroutine[Any, Any, Any]]] = []
         if self.view is not None:
             found.append(("session clients", self.view.close()))
+        if self.tools is not None:
+            found.append(("tools", self.tools.close()))
         if self.session is not None:
             found.append(("session", self.session.close()))
             if self._registered:

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from vfnb import loops
 from vfnb.errors import MissingExtra
-from vfnb.types import SamplingConfig, Tool
+from vfnb.types import SamplingConfig, Tool, ToolCall, ToolMessage
 
 if TYPE_CHECKING:
     from vfnb.interception import Completion, Endpoint, Session
     from vfnb.runtimes import Runtime
+    from vfnb.tasks import RolloutTools
     from vfnb.trace import Trace
     from vfnb.types import Messages
 
@@ -48,6 +49,9 @@ class HarnessSession:
         self.model = model
         self.sampling = sampling
         self.tools: list[Tool] = []
+        """What the task's toolsets and tool servers offer; give them to the model and answer by `call_tool`."""
+        self._rollout_tools: RolloutTools | None = None
+        self._mcp_servers: dict[str, str] | None = None
 
     @property
     def trace(self) -> Trace:
@@ -89,6 +93,41 @@ class HarnessSession:
             vfnb.interception.SessionStopped: a limit or a stop ended the rollout.
         """
         return await self._session.complete(messages, tools=tools, **params)
+
+    def use(self, tools: RolloutTools) -> None:
+        """Take over the task's tools. Called by the rollout."""
+        self._rollout_tools = tools
+        self.tools = list(tools.tools)
+
+    async def call_tool(self, call: ToolCall) -> ToolMessage:
+        """Answer a tool call of the model, in this process.
+
+        A tool that does not exist, does not like its arguments, raises or runs over its time gives a message with
+        `is_error`.
+
+        Raises:
+            vfnb.errors.ToolServerError: the tool's server is gone, and the rollout with it.
+            vfnb.errors.StateConflict: the tool's change of the state was lost to another one's.
+        """
+        if self._rollout_tools is None:
+            return ToolMessage(
+                tool_call_id=call.id, content=f"Error: there is no tool {call.name!r}", is_error=True
+            )
+        return await self._rollout_tools.call(call)
+
+    @property
+    def mcp_servers(self) -> dict[str, str]:
+        """Streamable-HTTP URLs of the tools by server name, for programs. Opened at the first look.
+
+        Each URL is the rollout's own and opens nothing after its end.
+
+        Raises:
+            MissingExtra: the mcp SDK is not installed.
+        """
+        if self._mcp_servers is None:
+            tools = self._rollout_tools
+            self._mcp_servers = {} if tools is None else loops.hooks().run(tools.serve())
+        return dict(self._mcp_servers)
 
     def openai(self) -> Any:
         """An `openai.AsyncOpenAI` client of this rollout (needs the `openai` extra)."""

@@ -16,6 +16,7 @@ from vfnb.runs.budget import Budget
 from vfnb.runs.journal import StoreJournal
 from vfnb.runs.plan import Unit
 from vfnb.store import RunStore
+from vfnb.tasks import ToolService
 from vfnb.utils.ids import new_id
 
 __all__ = ["Live"]
@@ -46,6 +47,7 @@ class Live:
         self.reason = ""
         """Why it stopped early; `""` if it did not."""
         self.pool = ServerPool()
+        self.tools = ToolService()
         self.journal = StoreJournal(store, version, budget, self.stop)
         self._queue = deque(units)
         self._concurrency = concurrency
@@ -136,9 +138,12 @@ class Live:
             )
 
         # The trace itself is on disk by then: a run of many rollouts keeps only their rows.
-        await self.agent.attempts(unit.task, ids, journal=self.journal, pool=self.pool, logs=self.store.logs)
+        await self.agent.attempts(
+            unit.task, ids, journal=self.journal, pool=self.pool, tools=self.tools, logs=self.store.logs
+        )
 
     async def _close(self, *, finished: bool) -> None:
+        await self.tools.close()
         await self.pool.close()
         await self.agent.client.close()
         await self.store.set_meta(

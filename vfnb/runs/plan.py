@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from vfnb.store import TaskRow
-from vfnb.tasks import rollout_code, score_code
+from vfnb.tasks import rollout_code, score_code, tools_identity
 from vfnb.utils.ids import canonical_json, digest, new_id
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ def plan(tasks: Sequence[Task[Any, Any, Any]], agent: Agent, rollouts: int) -> l
     setting = agent.identity()
     setting_known = _known(setting)
     codes: dict[type, tuple[str | None, str | None]] = {}
+    toolsets = _Toolsets()
     units = []
     for task in tasks:
         kind = type(task)
@@ -46,12 +47,18 @@ def plan(tasks: Sequence[Task[Any, Any, Any]], agent: Agent, rollouts: int) -> l
         code, scoring = codes[kind]
         config = canonical_json(task.config.model_dump(mode="json"))
         content = task.data.content_hash()
-        if code is None or not setting_known:
+        tools = toolsets.of(task, config)
+        if code is None or tools is None or not setting_known:
             rollout_hash = new_id()
         else:
             # A task's settings matter to the rollout only if some of its code runs before it.
             rollout_hash = digest(
-                content, canonical_json(setting), code, task.key, config if hasattr(kind, "setup") else b""
+                content,
+                canonical_json(setting),
+                code,
+                task.key,
+                config if hasattr(kind, "setup") else b"",
+                *tools,
             )
         score_hash = new_id() if scoring is None else digest(scoring, config)
         group = digest(rollout_hash, task.key, size=8)
@@ -60,6 +67,24 @@ def plan(tasks: Sequence[Task[Any, Any, Any]], agent: Agent, rollouts: int) -> l
             for i in range(rollouts)
         ]
     return units
+
+
+class _Toolsets:
+    """What tasks' toolsets add to the rollout hash; worked out once for tasks of one class and config."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[Any, ...], tuple[bytes, ...] | None] = {}
+
+    def of(self, task: Task[Any, Any, Any], config: bytes) -> tuple[bytes, ...] | None:
+        """Parts for the digest: none without tools, None if some code has no source."""
+        if not task.has_tools():
+            return ()
+        place = type(task), config, id(task.taskset.config) if task.taskset is not None else None
+        if place not in self._found:
+            items = tools_identity(task)
+            known = all(_known(item) for item in items)
+            self._found[place] = (canonical_json(items),) if known and items else () if known else None
+        return self._found[place]
 
 
 def _known(setting: dict[str, Any]) -> bool:

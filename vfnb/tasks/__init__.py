@@ -10,16 +10,31 @@ from vfnb.tasks.scoring import Score, Scores, plain_hook, run_finalize, run_setu
 from vfnb.tasks.state import State
 from vfnb.tasks.task import Task, TaskConfig
 from vfnb.tasks.taskset import Taskset, TasksetConfig
+from vfnb.tasks.tools import (
+    McpServer,
+    RolloutTools,
+    SharedToolsetConfig,
+    ToolService,
+    Toolset,
+    ToolsetConfig,
+    ToolsetTimeout,
+    check_tools,
+    tool,
+    tools_identity,
+)
 from vfnb.tasks.views import FilterConfig, SelectConfig
 
 __all__ = [
     "FilterConfig",
     "Hook",
     "HookSpec",
+    "McpServer",
     "NetworkPolicy",
+    "RolloutTools",
     "Score",
     "Scores",
     "SelectConfig",
+    "SharedToolsetConfig",
     "State",
     "Task",
     "TaskConfig",
@@ -28,7 +43,12 @@ __all__ = [
     "TaskTimeout",
     "Taskset",
     "TasksetConfig",
+    "ToolService",
+    "Toolset",
+    "ToolsetConfig",
+    "ToolsetTimeout",
     "call_hook",
+    "check_tools",
     "load_taskset",
     "metric",
     "parameters_of",
@@ -43,4 +63,6 @@ __all__ = [
     "score_code",
     "taskset_class",
     "tasksets",
+    "tool",
+    "tools_identity",
 ]

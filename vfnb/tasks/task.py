@@ -19,6 +19,8 @@ from vfnb.utils.generics import type_argument
 if TYPE_CHECKING:
     from vfnb.runtimes import Runtime
     from vfnb.tasks.scoring import Scores
+    from vfnb.tasks.taskset import Taskset
+    from vfnb.tasks.tools.plan import ToolItem
     from vfnb.trace import Trace
 
 __all__ = ["KEY_DIGITS", "Task", "TaskConfig"]
@@ -52,12 +54,15 @@ class Task(Generic[DataT, StateT, ConfigT]):
     def __init__(self, data: DataT, config: ConfigT | None = None) -> None:
         self.data: DataT = _checked_data(type(self), data)
         self.config: ConfigT = _checked_config(type(self), config)
+        self.taskset: Taskset[Any, Any] | None = None
+        """The taskset that yielded it, whose shared tools it uses; None for a task made by hand."""
         self._key: str | None = None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         _check_arguments(cls)
         _check_hooks(cls)
+        check_toolsets_method(cls)
 
     @classmethod
     def data_type(cls) -> type[DataT]:
@@ -106,15 +111,27 @@ class Task(Generic[DataT, StateT, ConfigT]):
         """The task's hooks of one kind, bound, in the order in which they run."""
         return [Hook(spec, getattr(self, name)) for name, spec in hooks_of(type(self), kind)]
 
+    @classmethod
+    def toolsets(cls, config: ConfigT) -> list[ToolItem]:
+        """Toolsets and `vf.McpServer`s that each rollout has for itself: new ones at each call. None by default."""
+        return []
+
+    def has_tools(self) -> bool:
+        """Whether the class or its taskset says anything about tools."""
+        return _own_toolsets(type(self)) or (self.taskset is not None and self.taskset.has_tools())
+
     async def score(self, trace: Trace, runtime: Runtime | None = None) -> Scores:
         """Run the metrics, then the rewards, and record them on the trace; see `vfnb.tasks.score`."""
         from vfnb.tasks.scoring import score
 
         return await score(self, trace, runtime)
 
-    def placed(self, idx: int, key: str, system_prompt: str | None) -> Self:
+    def placed(
+        self, idx: int, key: str, system_prompt: str | None, taskset: Taskset[Any, Any] | None = None
+    ) -> Self:
         """A copy at a position of a taskset, under a unique key, with the instructions that it has there."""
         twin = copy.copy(self)
+        twin.taskset = taskset if taskset is not None else self.taskset
         if (self.data.idx, self.data.system_prompt) != (idx, system_prompt):
             twin.data = self.data.model_copy(update={"idx": idx, "system_prompt": system_prompt})
         twin._key = key
@@ -127,6 +144,22 @@ class Task(Generic[DataT, StateT, ConfigT]):
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Any:
         return late("Task.bundle", self)
+
+
+def check_toolsets_method(cls: type) -> None:
+    """Refuse a `toolsets` that is no class method.
+
+    Raises:
+        HookError: it needs an object; tools are looked up before there is one.
+    """
+    if not isinstance(inspect.getattr_static(cls, "toolsets"), classmethod):
+        raise HookError(
+            f"{cls.__name__}.toolsets must be a class method: write `@classmethod def toolsets(cls, config)`"
+        )
+
+
+def _own_toolsets(cls: type[Task[Any, Any, Any]]) -> bool:
+    return inspect.getattr_static(cls, "toolsets") is not inspect.getattr_static(Task, "toolsets")
 
 
 def _check_arguments(cls: type[Task[Any, Any, Any]]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self
 
@@ -11,13 +12,15 @@ from typing_extensions import TypeVar
 from vfnb._late import late
 from vfnb.errors import ConfigError, EmptySelection, TasksetError
 from vfnb.tasks.data import TaskData
-from vfnb.tasks.task import KEY_DIGITS, Task, TaskConfig
+from vfnb.tasks.task import KEY_DIGITS, Task, TaskConfig, check_toolsets_method
 from vfnb.tasks.views import Filter, FilterConfig, SelectConfig, Shuffle, Skip, Take, View
 from vfnb.utils.config import OBJECT, BaseConfig, build
 from vfnb.utils.generics import type_argument
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from vfnb.tasks.tools.plan import ToolItem
 
 __all__ = ["Taskset", "TasksetConfig"]
 
@@ -78,6 +81,7 @@ class Taskset(Generic[TaskT, ConfigT]):
                     f"class {cls.__name__}(Taskset[...]): argument {index + 1} must be a {bound.__name__}, "
                     f"got {argument.__name__}; the order is Taskset[Task, TasksetConfig]"
                 )
+        check_toolsets_method(cls)
 
     @classmethod
     def of(cls, tasks: Iterable[Task[Any, Any, Any] | TaskData], *, name: str = "tasks") -> Taskset[Any, Any]:
@@ -109,6 +113,16 @@ class Taskset(Generic[TaskT, ConfigT]):
         raise TasksetError(
             f"{type(self).__name__} has no load(); define `def load(self)` that returns or yields tasks"
         )
+
+    @classmethod
+    def toolsets(cls, config: ConfigT) -> list[ToolItem]:
+        """Toolsets and `vf.McpServer`s that all rollouts of a run share: new ones at each call. None by default."""
+        return []
+
+    def has_tools(self) -> bool:
+        """Whether the class says anything about shared tools."""
+        own = inspect.getattr_static(type(self), "toolsets")
+        return own is not inspect.getattr_static(Taskset, "toolsets")
 
     # Views
 
@@ -227,7 +241,8 @@ class Taskset(Generic[TaskT, ConfigT]):
                     f"{self.name}: tasks {owners[key]} and {idx} have the same key {key!r}; keys are unique"
                 )
             owners[key] = idx
-            yield task.placed(idx, key, self._instructions(task.data))
+            owner = None if isinstance(self, _Given) else self
+            yield task.placed(idx, key, self._instructions(task.data), owner)
         if not positions:
             raise TasksetError(
                 f"{self.name}: load() gave no tasks; check its source and the config {self.config!r}"

@@ -67,8 +67,8 @@ class SharedToolsetConfig(BaseConfig):
             kind = self.runtime.type
             if runtime_class(kind).IS_CONTAINER or not isinstance(self.runtime, SubprocessConfig):
                 raise ValueError(
-                    f'no tool server can run in a runtime of its own of type {kind!r} yet; use {{type = "subprocess"}}'
-                    ", or url of a server that you start there"
+                    f"a runtime of type {kind!r} cannot hold a tool server yet; use "
+                    '{type = "subprocess"}, or the url of a server that you start there'
                 )
         return self
 

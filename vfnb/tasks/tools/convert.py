@@ -18,7 +18,10 @@ __all__ = ["from_mcp", "part_from_mcp", "to_mcp", "tool_from_mcp", "tool_to_mcp"
 def to_mcp(result: ToolResult, meta: dict[str, Any] | None = None) -> mcp_types.CallToolResult:
     """A result for the wire."""
     content = [_block(part) for part in result.parts]
-    return types().CallToolResult(content=content, is_error=result.is_error, _meta=meta)
+    wire: mcp_types.CallToolResult = types().CallToolResult(
+        content=content, is_error=result.is_error, _meta=meta
+    )
+    return wire
 
 
 def from_mcp(result: mcp_types.CallToolResult) -> ToolResult:
@@ -57,7 +60,10 @@ def tool_from_mcp(tool: mcp_types.Tool) -> Tool:
 
 def tool_to_mcp(tool: Tool) -> mcp_types.Tool:
     """A tool as a server lists it."""
-    return types().Tool(name=tool.name, description=tool.description or None, input_schema=tool.parameters)
+    wire: mcp_types.Tool = types().Tool(
+        name=tool.name, description=tool.description or None, input_schema=tool.parameters
+    )
+    return wire
 
 
 def _block(part: ContentPart) -> Any:

@@ -9,7 +9,6 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, model_validator
 
-from vfnb.clients.address import public_url
 from vfnb.tasks.tools.config import ToolsetTimeout
 from vfnb.tasks.tools.marks import tool_name
 from vfnb.utils.config import BaseConfig
@@ -72,16 +71,23 @@ class McpServer(BaseConfig):
             plain = urlsplit(self.url).hostname or "server"
         else:
             words = [PurePath(word).stem for word in self.command if not word.startswith("-")]
-            plain = next((word for word in words if not re.match(r"^(python[\d.]*|uvx?|npx|node|run)$", word)), words[0])
+            plain = next(
+                (word for word in words if not re.match(r"^(python[\d.]*|uvx?|npx|node|run)$", word)),
+                words[0],
+            )
         return re.sub(r"[^A-Za-z0-9_-]+", "_", plain)[:64].strip("_") or "server"
 
     def identity(self) -> dict[str, Any]:
         """What decides, with the task, whether an old rollout may be reused; no secrets."""
+        from vfnb.clients.address import public_url  # not at the top: it loads the clients
+
         return {
             "name": self.label,
             "prefix": self.prefix,
             "command": self.command,
             "url": public_url(self.url),
             "tools": self.tools,
-            "env": {name: value if value.startswith("env:") else digest(value) for name, value in self.env.items()},
+            "env": {
+                name: value if value.startswith("env:") else digest(value) for name, value in self.env.items()
+            },
         }

@@ -58,7 +58,7 @@ def _command(cls: type) -> tuple[str, ...]:
     if hasattr(module, "__path__"):
         raise ConfigError(
             f"{cls.__name__} is defined in the package {cls.__module__} itself, which cannot be run as a program; "
-            f"move it to a module of the package that calls {cls.__name__}.run() under `if __name__ == \"__main__\":`"
+            f'move it to a module of the package that calls {cls.__name__}.run() under `if __name__ == "__main__":`'
         )
     if cls.__module__.startswith("vfnb_file_"):  # loaded from a path: there is no name to import
         return (sys.executable, str(module.__file__))

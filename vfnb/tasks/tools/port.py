@@ -89,9 +89,7 @@ class ToolPort:
         _, source = context.request.scope[_ROUTE]
         return source.tools, None
 
-    async def _call(
-        self, context: Any, name: str, arguments: Mapping[str, Any]
-    ) -> tuple[ToolResult, None]:
+    async def _call(self, context: Any, name: str, arguments: Mapping[str, Any]) -> tuple[ToolResult, None]:
         tools, source = context.request.scope[_ROUTE]
         return await tools.answer(source, name, arguments), None
 

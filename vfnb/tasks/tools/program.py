@@ -133,7 +133,7 @@ async def _by_hand(cls: type, config: Any) -> None:
 
     server = uvicorn_server(app)
     server.config.host, server.config.port = options.host, options.port
-    print(f"{cls.__name__}: url = \"http://{options.host}:{options.port}{options.path}\"", flush=True)
+    print(f'{cls.__name__}: url = "http://{options.host}:{options.port}{options.path}"', flush=True)
     try:
         async with manager.run():
             await server.serve()

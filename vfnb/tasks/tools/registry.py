@@ -58,10 +58,12 @@ class Registry:
         Raises:
             HookError: the name is taken, or the function cannot be a tool.
         """
-        given = tool_name(name or getattr(fn, "__name__", ""))
+        given = tool_name(name if name is not None else str(getattr(fn, "__name__", "")))
         label = f"tool {getattr(fn, '__qualname__', given)}"
         if given in self._tools:
-            raise HookError(f"{label}: {self.name} has a tool {given!r} already; give one of them another name")
+            raise HookError(
+                f"{label}: {self.name} has a tool {given!r} already; give one of them another name"
+            )
         text = description if description is not None else describe(getattr(fn, "__func__", fn))[0]
         if title:
             text = f"{title}: {text}" if text else title

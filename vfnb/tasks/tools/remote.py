@@ -106,7 +106,8 @@ class RemoteSource(Source):
             await stack.enter_async_context(http)
             return sdk("mcp.client.streamable_http").streamable_http_client(address.url, http_client=http)
         stdio = sdk("mcp.client.stdio")
-        self._stderr = self._files.enter_context(tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace"))
+        output = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115 - entered below
+        self._stderr = self._files.enter_context(output)
         program, *arguments = address.command
         parameters = stdio.StdioServerParameters(
             command=program, args=arguments, env=dict(address.env), cwd=address.cwd

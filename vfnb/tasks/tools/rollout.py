@@ -60,8 +60,8 @@ class RolloutTools:
                 name = f"{source.prefix}_{tool.name}" if source.prefix else tool.name
                 if name in self._table:
                     raise ConfigError(
-                        f"{self._table[name][0].name} and {source.name} both offer a tool {name!r}; give one of the "
-                        "toolsets a TOOL_PREFIX, or the McpServer a prefix"
+                        f"{self._table[name][0].name} and {source.name} both offer a tool {name!r}; give one of "
+                        "the toolsets a TOOL_PREFIX, or the McpServer a prefix"
                     )
                 self._table[name] = (source, tool.name)
                 self.tools.append(tool.model_copy(update={"name": name}))

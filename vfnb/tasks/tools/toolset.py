@@ -57,7 +57,9 @@ class Toolset(Generic[ConfigT, StateT]):
             )
         self.config: ConfigT = build(wanted, config)
         _check_place(type(self), self.config)
-        Toolset.register(self, Registry(self.name))  # checks the methods; an override may need what setup makes
+        Toolset.register(
+            self, Registry(self.name)
+        )  # checks the methods; an override may need what setup makes
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -110,7 +112,7 @@ class Toolset(Generic[ConfigT, StateT]):
         """Close what `setup` opened."""
 
     def register(self, mcp: Any) -> None:
-        """Offer the tools. Override it to add some with `mcp.add_tool(function)`, and call `super().register(mcp)`."""
+        """Offer the tools. An override may add some, `mcp.add_tool(function)`, after `super().register(mcp)`."""
         for attribute, spec in tool_methods(type(self)).items():
             mcp.add_tool(
                 getattr(self, attribute),
@@ -162,9 +164,9 @@ def _check_place(cls: type, config: SharedToolsetConfig) -> None:
     if cell or "<locals>" in cls.__qualname__:
         where = "a notebook cell or the main script" if cell else "a function"
         raise ConfigError(
-            f"{cls.__name__} is defined in {where} and cannot run in a runtime of its own ({config.runtime.type!r}): "
-            f"leave `runtime` out to run it in this process, or move the class to a module that calls "
-            f"{cls.__name__}.run() under `if __name__ == \"__main__\":`"
+            f"{cls.__name__} is defined in {where} and cannot run in a runtime of its own "
+            f"({config.runtime.type!r}): leave `runtime` out to run it in this process, or move the class to a "
+            f'module that calls {cls.__name__}.run() under `if __name__ == "__main__":`'
         )
 
 

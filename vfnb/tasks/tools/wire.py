@@ -34,9 +34,7 @@ def mcp_server(name: str, listing: List, call: Call) -> Any:
         result, meta = await call(context, params.name, params.arguments or {})
         return to_mcp(result, meta)
 
-    server = sdk("mcp.server.lowlevel").Server(
-        name, on_list_tools=on_list_tools, on_call_tool=on_call_tool
-    )
+    server = sdk("mcp.server.lowlevel").Server(name, on_list_tools=on_list_tools, on_call_tool=on_call_tool)
     server.middleware.clear()  # tracing spans for nobody, a tenth of a call's cost
     return server
 
