@@ -47,6 +47,15 @@ WRONG = {
         '[env.taskset]\nid = "addition"\n[[env.taskset.task.jugdes]]\nid = "reference"',
         r"env\.taskset\.task\.jugdes: unknown key",
     ),
+    "nested table": (
+        '[env.tasksets]\nid = "addition"',
+        r"env\.tasksets: unknown key; did you mean taskset\?",
+    ),
+    "nested key": (
+        GOOD + "[env.agent]\nmax_turns = 3",
+        r"env\.agent\.max_turns: unknown key; did you mean env\.agent\.limits\.max_turns\?",
+    ),
+    "nested nothing": (GOOD + "[env]\nagent = 3", r"env\.agent: expected a table, got 3"),
     "taskset": (OWN + 'taskset = "aditon"', r"taskset: no taskset 'aditon'.*did you mean 'addition'"),
     "harness": (GOOD + 'harness = "nul"', r"harness: no harness 'nul'; did you mean 'null'\?"),
     "runtime": (GOOD + 'runtime = "subproces"', r"runtime: .*did you mean 'subprocess'\?"),

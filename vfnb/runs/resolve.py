@@ -12,10 +12,11 @@ from vfnb.agents.base import HarnessConfig
 from vfnb.agents.loading import find_harness
 from vfnb.errors import ConfigError, VfnbError
 from vfnb.runs.layers import Layer, Layers
+from vfnb.runs.layouts import AGENT, in_layout
 from vfnb.runs.tree import EvalConfig
 from vfnb.runtimes.config import runtime_config
 from vfnb.tasks import taskset_class, tasksets
-from vfnb.utils.config import OBJECT, problem_text
+from vfnb.utils.config import OBJECT, all_keys, nearest, problem_text
 
 __all__ = ["merge", "resolve", "tree_type"]
 
@@ -32,6 +33,7 @@ def resolve(layers: Sequence[Layer]) -> EvalConfig:
         TasksetError: the taskset cannot be found, or its selection cannot work.
     """
     merged = merge(layers)
+    _check_nesting(merged)
     tree = tree_type(merged)
     try:
         config = tree.model_validate(merged.tree())
@@ -44,6 +46,20 @@ def resolve(layers: Sequence[Layer]) -> EvalConfig:
 def merge(layers: Sequence[Layer]) -> Layers:
     """Layers over the default harness."""
     return Layers.of([_DEFAULT, *layers])
+
+
+def _check_nesting(merged: Layers) -> None:
+    """Refuse keys of the nested layout that stand for nothing."""
+    for keys in merged.values:
+        if keys in (("env",), ("env", "agent")):
+            raise ConfigError(f"{merged.where(keys)}: expected a table, got {merged.get(*keys)!r}")
+        if keys[0] == "env":
+            table, known = (keys[:2], AGENT) if keys[1:2] == ("agent",) else (keys[:1], ("taskset", "agent"))
+            wrong = keys[: len(table) + 1]
+            places = [key for key in all_keys(EvalConfig) if key.rpartition(".")[2] == wrong[-1]]
+            match = in_layout(places[0], keys) if places else nearest(wrong[-1], known)
+            hint = f"did you mean {match}?" if match else f"known keys: {', '.join(known)}"
+            raise ConfigError(f"{merged.where(wrong)}: unknown key; {hint}")
 
 
 def tree_type(merged: Layers) -> type[EvalConfig]:
