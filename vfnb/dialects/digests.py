@@ -15,6 +15,8 @@ __all__ = ["Digests"]
 _SIZE = 16
 _START = bytes(_SIZE)
 _MAX = 4096
+_LARGE = 4096
+_PROBE = 64
 _sorted = msgspec.json.Encoder(order="sorted")
 
 
@@ -35,6 +37,7 @@ class Digests:
 
     def __init__(self) -> None:
         self._items: dict[bytes, bytes] = {}  # digest of the slice -> canonical digest
+        self._probes: set[tuple[int, bytes, bytes]] = set()
         self._fields: dict[str, tuple[msgspec.Raw, bytes]] = {}  # newest value of a key and its digest
 
     def keys(self, split: Split) -> list[bytes]:
@@ -62,7 +65,15 @@ class Digests:
         return state.digest()[:_SIZE]
 
     def _item(self, item: msgspec.Raw) -> bytes:
-        key = sha256(item).digest()[:_SIZE]
+        view = memoryview(item)
+        if len(view) > _LARGE:
+            probe = (len(view), bytes(view[:_PROBE]), bytes(view[-_PROBE:]))
+            if probe not in self._probes:  # never seen, so its slice need not be hashed to look it up
+                if len(self._probes) >= _MAX:
+                    self._probes.clear()
+                self._probes.add(probe)
+                return _canonical(item)
+        key = sha256(view).digest()[:_SIZE]
         value = self._items.get(key)
         if value is None:
             if len(self._items) >= _MAX:

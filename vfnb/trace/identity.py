@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from hashlib import blake2b
+from hashlib import sha256
 from typing import Any, NamedTuple
 
+import msgspec
 from pydantic_core import PydanticSerializationError
 
 from vfnb.types import AssistantMessage, Message, SystemMessage, ToolCall, ToolMessage, message_adapter
@@ -18,6 +19,7 @@ from vfnb.types.parts import ReasoningContentPart, TextContentPart
 
 __all__ = ["Identity", "address", "content", "decode_content", "identity", "same"]
 
+_SIZE = 16  # of SHA-256, which common processors have in hardware
 _NOISE = frozenset({"id", "status", "index", "annotations", "cache_control", "logprobs"})
 """Keys that say nothing to the model, at every level."""
 _STATE = (
@@ -95,7 +97,7 @@ def identity(message: Message) -> Identity:
     reasoning = reasoning.rstrip()
     return Identity(
         _digest(items),
-        blake2b(reasoning.encode("utf-8", "surrogatepass"), digest_size=16).digest() if reasoning else None,
+        sha256(reasoning.encode("utf-8", "surrogatepass")).digest()[:_SIZE] if reasoning else None,
         _digest(state) if state else None,
     )
 
@@ -111,7 +113,7 @@ def content(message: Message) -> tuple[bytes, bytes]:
 
 def address(raw: bytes) -> bytes:
     """The content address (16 bytes) of a message's JSON."""
-    return blake2b(raw, digest_size=16).digest()
+    return sha256(raw).digest()[:_SIZE]
 
 
 def decode_content(raw: bytes) -> Message:
@@ -124,20 +126,23 @@ def decode_content(raw: bytes) -> Message:
 
 def _digest(items: list[Any]) -> bytes:
     """Hash text directly and everything else as sorted JSON, each item with its length before it."""
-    digest = blake2b(digest_size=16)
+    digest = sha256()
     for item in items:
         if isinstance(item, str):
             raw = item.encode("utf-8", "surrogatepass")
             digest.update(b"s%d:" % len(raw))
         else:
-            raw = _dumps(item).encode()
+            raw = _dumps(item)
             digest.update(b"j%d:" % len(raw))
         digest.update(raw)
-    return digest.digest()
+    return digest.digest()[:_SIZE]
 
 
-def _dumps(value: Any) -> str:
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), default=str)
+def _dumps(value: Any) -> bytes:
+    try:
+        return _sorted(value)
+    except (ValueError, OverflowError):  # lone surrogates, integers of any size
+        return json.dumps(value, sort_keys=True, separators=(",", ":"), default=str).encode()
 
 
 def _call(call: ToolCall) -> list[Any]:
@@ -152,6 +157,10 @@ def _arguments(call: ToolCall) -> Any:
     if not raw.strip():
         return {}
     try:
+        return _arguments_of(raw)
+    except (ValueError, RecursionError):
+        pass  # lone surrogates and NaN, which the standard library can read
+    try:
         return json.loads(raw, parse_float=_number)
     except (ValueError, RecursionError):
         return raw
@@ -160,6 +169,10 @@ def _arguments(call: ToolCall) -> Any:
 def _number(text: str) -> float | int:
     value = float(text)
     return int(value) if value.is_integer() and abs(value) < 2**53 else value
+
+
+_sorted = msgspec.json.Encoder(order="sorted", enc_hook=str).encode
+_arguments_of = msgspec.json.Decoder(float_hook=_number).decode
 
 
 def _text(part: TextContentPart, message: Message) -> Any:
