@@ -15,6 +15,7 @@ from vfnb import loops
 from vfnb.clients.relay import Relay
 from vfnb.interception import ServerPool, Session
 from vfnb.store import RunStore
+from vfnb.utils.collector import calm
 
 
 async def main(upstream: str, sessions: int, folder: str) -> None:
@@ -29,7 +30,8 @@ async def main(upstream: str, sessions: int, folder: str) -> None:
         keys.append(session.key)
         url = url or endpoint.base_url
     print(json.dumps({"url": f"{url}/v1/chat/completions", "keys": keys}), flush=True)
-    await asyncio.Event().wait()
+    with calm():  # as in a run
+        await asyncio.Event().wait()
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from vfnb.runs.journal import StoreJournal
 from vfnb.runs.plan import Unit
 from vfnb.store import RunStore
 from vfnb.tasks import ToolService
+from vfnb.utils.collector import calm
 from vfnb.utils.ids import new_id
 
 __all__ = ["Live"]
@@ -87,7 +88,8 @@ class Live:
     async def _run(self) -> None:
         error: BaseException | None = None
         try:
-            await self._work()
+            with calm():
+                await self._work()
         except asyncio.CancelledError:
             self.reason = self.reason or "cancelled"
         except Exception as failure:
