@@ -114,6 +114,14 @@ WRONG = {
         r"model\.headers: .*env:VARIABLE",
     ),
     # files
+    "hub version": (
+        OWN + 'taskset = "owner/addition@1.2"',
+        r"taskset: .*version cannot be asked for.*'addition'",
+    ),
+    "hub name": (
+        OWN + 'taskset = "owner/absent-set"',
+        r"taskset: no taskset 'absent-set'.*nothing is fetched",
+    ),
     "no TOML": ('model = "m', r"not valid TOML: "),
     "no taskset": ('model = "m"', r"taskset\.id: required; .*published: .*addition"),
     "no taskset file": (OWN + 'taskset = "absent.py"', r"taskset: no taskset file absent\.py"),
