@@ -139,8 +139,8 @@ INTERRUPTED = textwrap.dedent(
     while len(run.frame("traces")) < 4:
         time.sleep(0.05)
     time.sleep(0.5)
-    print("waiting", flush=True)
     try:
+        print("waiting", flush=True)
         run.wait(quiet=True)
     except KeyboardInterrupt:
         print("interrupted", flush=True)
