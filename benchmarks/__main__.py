@@ -38,7 +38,9 @@ def line(metric: Metric, sides: dict[str, Figures]) -> tuple[str, bool]:
     better = ratio(ours, peer) if metric.more_is_better else ratio(peer, ours)
     met = metric.met(ours) if ours is not None else None
     mark = {True: "", False: " MISSED", None: ""}[met]
-    limit = "" if metric.target is None else ("> " if metric.more_is_better else "< ") + number(metric.target)
+    limit = (
+        "" if metric.target is None else (">= " if metric.more_is_better else "<= ") + number(metric.target)
+    )
     name = f"  {metric.label}" + (f" [{metric.unit}]" if metric.unit else "")
     figures = f"{number(ours):>10} {number(floor):>10} {number(peer):>10} {ratio(ours, floor):>8} {better:>8}"
     return f"{name:50} {figures} {limit:>10}{mark}", met is not False

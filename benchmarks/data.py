@@ -14,6 +14,7 @@ import sysconfig
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -54,13 +55,17 @@ class Turn:
         return json.dumps(reply | {"choices": [choice]}).encode()
 
 
+@cache
+def _pieces() -> list[str]:
+    files = sorted(Path(sysconfig.get_paths()["stdlib"]).glob("*.py"))[:140]
+    return PIECE.findall("\n".join(path.read_text(encoding="utf-8", errors="replace") for path in files))
+
+
 class Source:
     """Pieces of text in order, round and round."""
 
     def __init__(self, seed: int) -> None:
-        files = sorted(Path(sysconfig.get_paths()["stdlib"]).glob("*.py"))[:140]
-        text = "\n".join(path.read_text(encoding="utf-8", errors="replace") for path in files)
-        self.pieces = PIECE.findall(text)
+        self.pieces = _pieces()
         self.at = seed * 7919 % len(self.pieces)
         self.random = random.Random(seed)
 

@@ -1,11 +1,13 @@
 """A trace with tokens on disk and as training samples: sizes and CPU times.
 
-    python -m benchmarks.ours.disk SHAPE TURNS [COPIES [FOLDER]]
+    python -m benchmarks.ours.disk SHAPE TURNS
+    python -m benchmarks.ours.disk write FOLDER COPIES
+    python -m benchmarks.ours.disk load FOLDER
 
 `bytes_mb` is what the run's file grows by, `write_ms` the writing of the whole trace when it ends, `journal_ms`
 the durable writes of its calls before that, `read_ms` the loading of one trace, `decode_ms` the same with every
-message decoded, `samples_ms` its training samples. With COPIES, as many such traces: `open_s`, `load_s` and
-`load_mb` for all of them. With FOLDER, only write them there.
+message decoded, `samples_ms` its training samples. `load` gives `open_s`, `load_s` and `load_mb` of a folder of
+traces of 200 turns that `write` has made.
 """
 
 from __future__ import annotations
@@ -19,16 +21,16 @@ from pathlib import Path
 
 from benchmarks.measure import cpu_ms
 from benchmarks.ours.common import begin, new_trace
-from benchmarks.ours.tokens import record, turns_of
-from benchmarks.processes import json_program, python, rss_mb
+from benchmarks.ours.tokens import record
+from benchmarks.processes import rss_mb
 from vfnb import loops
 from vfnb.store import RunReader, RunStore
 from vfnb.trace import Delta, Trace
 
 
-def recorded(shape: str, count: int) -> tuple[Trace, list[Delta]]:
+def recorded(shape: str, count: int, seed: int = 0) -> tuple[Trace, list[Delta]]:
     trace = new_trace()
-    deltas = [record(trace.dag, turn, tokens) for turn, tokens in turns_of(shape, count)]
+    deltas = record(trace.dag, shape, count, seed)
     trace.end_state, trace.ok = "completed", True
     return trace, deltas
 
@@ -55,7 +57,7 @@ def size(folder: str) -> int:
 
 def one(shape: str, count: int) -> dict[str, float]:
     trace, _ = first = recorded(shape, count)
-    several = [recorded(shape, count) for _ in range(2)]
+    several = [recorded(shape, count, seed) for seed in (1, 2)]
     with tempfile.TemporaryDirectory() as empty, tempfile.TemporaryDirectory() as single:
         loops.engine().run(write(empty, []))
         loops.engine().run(write(single, [first]))
@@ -75,27 +77,26 @@ def one(shape: str, count: int) -> dict[str, float]:
     }
 
 
-def many(shape: str, count: int, copies: int) -> dict[str, float]:
-    with tempfile.TemporaryDirectory() as folder:
-        json_program([*python("ours.disk"), shape, count, copies, folder])
-        before, start = rss_mb(), time.process_time()
-        reader = RunReader(folder)
+def load(folder: str) -> dict[str, float]:
+    before, start = rss_mb(), time.process_time()
+    with RunReader(folder) as reader:
         reader.heads()
         opened = time.process_time() - start
         start = time.process_time()
         traces = reader.load_traces()
         loaded = time.process_time() - start
-        figures = {"open_s": opened, "load_s": loaded, "load_mb": rss_mb() - before, "count": len(traces)}
-        reader.close()
-    return figures
+        grown = rss_mb() - before
+    return {"open_s": opened, "load_s": loaded, "load_mb": grown, "kept_mb": grown / len(traces)}
 
 
-def main(shape: str, count: int, copies: int = 0, folder: str = "") -> dict[str, float]:
-    if folder:
-        loops.engine().run(write(folder, (recorded(shape, count) for _ in range(copies))))
+def main(what: str, where: str, copies: str = "0") -> dict[str, float]:
+    if what == "load":
+        return load(where)
+    if what == "write":
+        loops.engine().run(write(where, (recorded("linear", 200, seed) for seed in range(int(copies)))))
         return {}
-    return many(shape, count, copies) if copies else one(shape, count)
+    return one(what, int(where))
 
 
 if __name__ == "__main__":
-    print(json.dumps(main(sys.argv[1], *map(int, sys.argv[2:4]), *sys.argv[4:])))
+    print(json.dumps(main(*sys.argv[1:])))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -60,6 +61,12 @@ def floor(shape: str) -> Figures:
 
 @contextmanager
 def open_disk(peer: bool) -> Iterator[Sides]:
+    with tempfile.TemporaryDirectory() as folder:
+        json_program([*python("ours.disk"), "write", folder, COPIES])
+        yield sides_of(folder, peer)
+
+
+def sides_of(folder: str, peer: bool) -> Sides:
     def ours() -> Figures:
         command = python("ours.disk")
         figures = json_program([*command, "linear", TURNS])
@@ -69,7 +76,7 @@ def open_disk(peer: bool) -> Iterator[Sides]:
         figures["slope"] = 100 * abs(late / early - 1)
         for shape in SHAPES[1:]:
             figures[f"samples_{shape}_ms"] = json_program([*command, shape, TURNS])["samples_ms"]
-        return figures | json_program([*command, "linear", TURNS, COPIES])
+        return figures | json_program([*command, "load", folder])
 
     def peers() -> Figures:
         command = python("peer.disk", setup.PYTHON)
@@ -83,13 +90,13 @@ def open_disk(peer: bool) -> Iterator[Sides]:
         return figures | {f"samples_{shape}_ms": figures["samples_ms"] for shape in SHAPES[1:]}
 
     sides: Sides = {"floor": floors, "ours": ours}
-    yield sides | {"peer": peers} if peer else sides
+    return sides | {"peer": peers} if peer else sides
 
 
 ROWS = [
     Row(
         "10-12",
-        "a 200-turn trace with 207 k tokens; floor: columns in msgpack and zstd, numpy concatenation",
+        "a 200-turn trace with 207 k tokens; floor: msgpack columns in zstd, numpy concatenation",
         [
             Metric("bytes_mb", "10: on disk", "MB", 1.05),
             Metric("slope", "10: change of bytes per turn, 10 to 500 turns", "%", 2.0),
@@ -100,6 +107,7 @@ ROWS = [
             Metric("open_s", "11: 200 such traces, open", "s", 0.2),
             Metric("load_s", "11: 200 such traces, load", "s", 2.5),
             Metric("load_mb", "11: 200 such traces, memory", "MB", 600),
+            Metric("kept_mb", "16: memory of a finished trace that is kept", "MB", 2.7),
             Metric("samples_ms", "12: samples, no branches", "ms", 0.1),
             Metric("samples_compaction_ms", "12: samples, compaction", "ms", 3.0),
             Metric("samples_subagents_ms", "12: samples, 8 subagents", "ms", 3.0),

@@ -7,7 +7,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -40,7 +40,9 @@ def peer_command(url: str, count: int, concurrency: int, runtime: str) -> tuple[
 
 
 def watch(command: list[str], extra: dict[str, str]) -> Figures:
-    """CPU of a program and its children, wall time, peak memory of the program and of its largest child.
+    """CPU of a program and its children, wall time, peak memory of the program, memory of its largest child.
+
+    A child counts by what was seen last: just after a fork it still looks as large as its parent.
 
     Raises:
         RuntimeError: if it fails; the message has the end of its output.
@@ -48,16 +50,14 @@ def watch(command: list[str], extra: dict[str, str]) -> Figures:
     with tempfile.TemporaryFile("w+") as output:
         start = time.perf_counter()
         child = psutil.Popen(command, env=environment(extra), stdout=output, stderr=output)
-        main = largest = 0
-        seen: dict[int, psutil.Process] = {}
+        main = 0
+        children: dict[int, int] = {}
         before = _children_cpu()
         while child.poll() is None:
-            try:
+            with suppress(psutil.Error):  # one may end between two looks
                 main = max(main, child.memory_info().rss)
-                seen |= {process.pid: process for process in child.children() if process.pid not in seen}
-                largest = max([largest, *(process.memory_info().rss for process in list(seen.values())[-8:])])
-            except psutil.Error:
-                pass  # it ended between two looks
+                for process in child.children(recursive=True):
+                    children[process.pid] = process.memory_info().rss
             time.sleep(0.02)
         wall = time.perf_counter() - start
         if child.returncode != 0:
@@ -67,7 +67,7 @@ def watch(command: list[str], extra: dict[str, str]) -> Figures:
         "cpu_s": _children_cpu() - before,
         "wall_s": wall,
         "main_mb": main / 2**20,
-        "child_mb": largest / 2**20,
+        "child_mb": max(children.values(), default=0) / 2**20,
     }
 
 
@@ -126,7 +126,8 @@ def open_inprocess(peer: bool) -> Iterator[Sides]:
 
 @contextmanager
 def open_subprocess(peer: bool) -> Iterator[Sides]:
-    with helper(python("net.mock")) as mock:
+    # The upstream takes its time, so that a program is seen while it waits.
+    with helper([*python("net.mock"), "--delay", 0.3]) as mock:
         url = mock.ready["url"]
 
         def side(command: Command) -> Figures:
