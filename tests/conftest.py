@@ -8,6 +8,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+
 @pytest.fixture
 def unused_port() -> int:
     """A loopback port on which nobody listens."""
