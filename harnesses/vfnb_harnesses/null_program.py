@@ -8,10 +8,11 @@ from urllib.parse import urlsplit
 
 
 def main(path: str) -> int:
-    """Send the request in the file `path` and print the reply."""
+    """Send the request in the file `path`, which is deleted, and print the reply."""
     url = urlsplit(os.environ["OPENAI_BASE_URL"])
     with open(path, "rb") as file:  # noqa: PTH123 - pathlib costs a third of this program's start
         body = file.read()
+    os.unlink(path)  # noqa: PTH108
     connect = http.client.HTTPSConnection if url.scheme == "https" else http.client.HTTPConnection
     connection = connect(url.netloc, timeout=3600)
     headers = {

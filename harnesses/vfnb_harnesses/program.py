@@ -11,7 +11,7 @@ from vfnb.dialects import chat_encode
 from vfnb.errors import ConfigError
 from vfnb.runtimes import ProgramResult
 from vfnb.tasks import Task, TaskData, resolve_text_prompt
-from vfnb_harnesses.null import opening
+from vfnb_harnesses.settings import opening
 
 __all__ = ["ProgramConfig", "ProgramHarness"]
 

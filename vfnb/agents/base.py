@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic
 
 from typing_extensions import TypeVar
 
-from vfnb.errors import ConfigError
+from vfnb.errors import ConfigError, HarnessError
 from vfnb.utils.config import BaseConfig
 from vfnb.utils.generics import type_argument
 from vfnb.utils.source import code_hash
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from vfnb.agents.session import HarnessSession
     from vfnb.runtimes import ProgramResult, RuntimeConfig
     from vfnb.tasks import Task
+    from vfnb.types import Messages
 
 __all__ = ["Harness", "HarnessConfig"]
 
@@ -44,8 +45,11 @@ class Harness(ABC, Generic[ConfigT]):
     RUNTIMES: ClassVar[tuple[str, ...]] = ()
     """Types of runtime this harness works in, the default first; empty means any, in process first."""
     SUPPORTS_MCP: ClassVar[bool] = False
+    """Whether it offers the tools of the task and its taskset to the model."""
     SUPPORTS_RESUME: ClassVar[bool] = False
+    """Whether `run` leaves its conversation in `session.conversation` and `resume` goes on from it."""
     SUPPORTS_TOOL_INTERCEPTION: ClassVar[bool] = False
+    """Whether it asks the session before it runs a tool call."""
 
     def __init__(self, config: ConfigT | None = None) -> None:
         self.config: ConfigT = config if config is not None else self.config_type()()
@@ -66,6 +70,23 @@ class Harness(ABC, Generic[ConfigT]):
     @abstractmethod
     async def run(self, session: HarnessSession, task: Task[Any, Any, Any]) -> str | ProgramResult | None:
         """Solve the task. Every model call goes through the session."""
+
+    async def resume(
+        self, session: HarnessSession, task: Task[Any, Any, Any], messages: Messages
+    ) -> str | ProgramResult | None:
+        """Go on with the conversation after `run` or an earlier `resume` of the same session has ended.
+
+        The history is `[*session.conversation, *messages]`, so that the trace stays one line. Returns as `run`.
+
+        Args:
+            messages: what the user says next, at least one message.
+
+        Raises:
+            HarnessError: this program cannot go on (`SUPPORTS_RESUME` is false).
+        """
+        raise HarnessError(
+            f"harness {self.name!r} cannot go on with a conversation; use one with SUPPORTS_RESUME, e.g. 'null'"
+        )
 
     def check(self, runtime: RuntimeConfig) -> None:
         """Refuse a pairing that cannot work, before any model call.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -52,6 +52,8 @@ class HarnessSession:
         """What the task's toolsets and tool servers offer; give them to the model and answer by `call_tool`."""
         self._rollout_tools: RolloutTools | None = None
         self._mcp_servers: dict[str, str] | None = None
+        self.conversation: Messages = []
+        """What a resumable harness said and heard, up to the last answer; `Harness.resume` goes on from it."""
 
     @property
     def trace(self) -> Trace:
@@ -79,6 +81,8 @@ class HarnessSession:
         self,
         messages: str | Messages,
         tools: Sequence[Tool] | None = None,
+        *,
+        markers: Mapping[str, str] | None = None,
         **params: Any,
     ) -> Completion:
         """Ask the model for one reply.
@@ -86,13 +90,18 @@ class HarnessSession:
         Args:
             messages: the whole history, or a prompt string.
             tools: tools offered with this call.
+            markers: what the call is for: `{"kind": "compaction"}`, `"side_call"` or `"subagent"`, and `agent`.
             params: Chat Completions parameters such as `temperature` or `max_tokens`; the run's override them.
 
         Raises:
             vfnb.errors.ModelError: the upstream gave no answer.
             vfnb.interception.SessionStopped: a limit or a stop ended the rollout.
         """
-        return await self._session.complete(messages, tools=tools, **params)
+        return await self._session.complete(messages, tools=tools, markers=markers, **params)
+
+    def stop(self, name: str) -> None:
+        """End the rollout by a stop of this name, as when a limit is reached: it is scored, and no call follows."""
+        loops.engine().call(self._session.stop, name)
 
     def use(self, tools: RolloutTools) -> None:
         """Take over the task's tools. Called by the rollout."""

@@ -198,13 +198,19 @@ class Session:
     # direct calls
 
     async def complete(
-        self, messages: str | Messages, tools: Sequence[Tool] | None = None, **params: Any
+        self,
+        messages: str | Messages,
+        tools: Sequence[Tool] | None = None,
+        *,
+        markers: Mapping[str, str] | None = None,
+        **params: Any,
     ) -> Completion:
         """Ask the model from any loop, without HTTP; recorded like any other call.
 
         Args:
             messages: the prompt, or a string for one user message.
             tools: tools to offer.
+            markers: what the call is for, as the `x-vfnb-*` headers say it, e.g. `{"kind": "compaction"}`.
             params: further keys of a Chat Completions request, e.g. `temperature=0`.
 
         Raises:
@@ -212,15 +218,20 @@ class Session:
             SessionClosed: the rollout is over.
             ModelError: the model gave no answer.
         """
-        return await loops.engine().do(self._complete(resolve_messages(messages), tools, params))
+        headers = {f"x-vfnb-{name}": value for name, value in (markers or {}).items()}
+        return await loops.engine().do(self._complete(resolve_messages(messages), tools, headers, params))
 
     async def _complete(
-        self, messages: Messages, tools: Sequence[Tool] | None, params: Mapping[str, Any]
+        self,
+        messages: Messages,
+        tools: Sequence[Tool] | None,
+        headers: Mapping[str, str],
+        params: Mapping[str, Any],
     ) -> Completion:
         self._check()
         chat = get("chat")
         body = _chat_body(chat, messages, tools, {"model": self.model, **params})
-        exchange = await self._serve(chat, body, {}, Collected(), "inprocess", framed=False)
+        exchange = await self._serve(chat, body, headers, Collected(), "inprocess", framed=False)
         if exchange is not None and exchange.response is not None and not exchange.failed:
             return Completion([*messages, exchange.response.message], exchange.response)
         self._check()
