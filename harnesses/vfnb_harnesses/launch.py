@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import sys
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,8 @@ ARCHIVE = "/tmp/vfnb-loop.zip"  # in a container
 
 def archive() -> bytes:
     """The loop program as one zip file that Python runs from."""
+    import zipfile
+
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as file:
         for source in sorted((HERE / "loop_program").glob("*.py")):

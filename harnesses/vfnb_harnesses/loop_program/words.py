@@ -125,9 +125,10 @@ def excerpt(text: str, offset: int, count: int | None, limit: int) -> str:
     end = first + len(shown)
     if first == 0 and end == len(lines):
         return bounded(text, limit) or "(empty file)"
-    note = f"[lines {first + 1} to {end} of {len(lines)}; read on with offset={end + 1}]"
-    if first >= len(lines):
-        note = f"[the file has {len(lines)} lines]"
+    if not shown:
+        return f"[the file has {len(lines)} lines]"
+    more = f"; read on with offset={end + 1}" if end < len(lines) else ""
+    note = f"[lines {first + 1} to {end} of {len(lines)}{more}]"
     return bounded("".join(shown), limit).rstrip("\n") + "\n" + note
 
 
