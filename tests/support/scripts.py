@@ -14,7 +14,7 @@ __all__ = ["FixTask", "asks", "call", "fix_task", "results", "turns"]
 _numbers = itertools.count()
 
 
-def call(name: str, arguments: dict[str, Any] | str | None = None, **values: Any) -> vf.ToolCall:
+def call(name: str, arguments: dict[str, Any] | str | None = None, /, **values: Any) -> vf.ToolCall:
     """A tool call; `arguments` as a string is sent as it is."""
     text = arguments if isinstance(arguments, str) else json.dumps(arguments or values)
     return vf.ToolCall(id=f"call_{next(_numbers)}", name=name, arguments=text)
