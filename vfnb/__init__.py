@@ -38,13 +38,27 @@ if TYPE_CHECKING:
     from vfnb.runtimes import ProgramResult as ProgramResult
     from vfnb.runtimes import Runtime as Runtime
     from vfnb.runtimes import RuntimeConfig as RuntimeConfig
+    from vfnb.tasks import Criterion as Criterion
+    from vfnb.tasks import DecisionJudge as DecisionJudge
+    from vfnb.tasks import DecisionJudgeConfig as DecisionJudgeConfig
+    from vfnb.tasks import Judge as Judge
+    from vfnb.tasks import JudgeConfig as JudgeConfig
+    from vfnb.tasks import JudgeResponse as JudgeResponse
+    from vfnb.tasks import Judges as Judges
+    from vfnb.tasks import JudgeScore as JudgeScore
     from vfnb.tasks import McpServer as McpServer
+    from vfnb.tasks import ReferenceJudge as ReferenceJudge
+    from vfnb.tasks import ReferenceJudgeConfig as ReferenceJudgeConfig
+    from vfnb.tasks import RubricJudge as RubricJudge
+    from vfnb.tasks import RubricJudgeConfig as RubricJudgeConfig
     from vfnb.tasks import SelectConfig as SelectConfig
     from vfnb.tasks import SharedToolsetConfig as SharedToolsetConfig
     from vfnb.tasks import State as State
     from vfnb.tasks import Task as Task
     from vfnb.tasks import TaskConfig as TaskConfig
     from vfnb.tasks import TaskData as TaskData
+    from vfnb.tasks import TaskJudge as TaskJudge
+    from vfnb.tasks import TaskJudgeConfig as TaskJudgeConfig
     from vfnb.tasks import Taskset as Taskset
     from vfnb.tasks import TasksetConfig as TasksetConfig
     from vfnb.tasks import Toolset as Toolset
@@ -52,12 +66,14 @@ if TYPE_CHECKING:
     from vfnb.tasks import ToolsetTimeout as ToolsetTimeout
     from vfnb.tasks import load_taskset as load_taskset
     from vfnb.tasks import metric as metric
+    from vfnb.tasks import parse_judge_choice as parse_judge_choice
     from vfnb.tasks import resolve_text_prompt as resolve_text_prompt
     from vfnb.tasks import reward as reward
     from vfnb.tasks import tool as tool
     from vfnb.trace import Branch as Branch
     from vfnb.trace import ErrorInfo as ErrorInfo
     from vfnb.trace import Fork as Fork
+    from vfnb.trace import JudgeCall as JudgeCall
     from vfnb.trace import ModelCall as ModelCall
     from vfnb.trace import Sample as Sample
     from vfnb.trace import Trace as Trace
@@ -107,10 +123,13 @@ _ROOMS: dict[str, str] = {
     "vfnb.runs": "EvalConfig Run evaluate load",
     "vfnb.runtimes": "ProgramResult Runtime RuntimeConfig",
     "vfnb.tasks": (
-        "McpServer SelectConfig SharedToolsetConfig State Task TaskConfig TaskData Taskset TasksetConfig Toolset "
-        "ToolsetConfig ToolsetTimeout load_taskset metric resolve_text_prompt reward tool"
+        "Criterion DecisionJudge DecisionJudgeConfig Judge JudgeConfig JudgeResponse JudgeScore Judges "
+        "McpServer ReferenceJudge ReferenceJudgeConfig RubricJudge RubricJudgeConfig SelectConfig "
+        "SharedToolsetConfig State Task TaskConfig TaskData TaskJudge TaskJudgeConfig Taskset "
+        "TasksetConfig Toolset ToolsetConfig ToolsetTimeout load_taskset metric parse_judge_choice "
+        "resolve_text_prompt reward tool"
     ),
-    "vfnb.trace": "Branch ErrorInfo Fork ModelCall Sample Trace",
+    "vfnb.trace": "Branch ErrorInfo Fork JudgeCall ModelCall Sample Trace",
     "vfnb.types": (
         "AssistantMessage AudioContentPart AudioSource ContentPart FileContentPart FileSource "
         "ImageUrlContentPart ImageUrlSource Message Messages OpaqueContentPart OtherMessage "
@@ -136,6 +155,9 @@ __all__ = [
     "Branch",
     "Completion",
     "ContentPart",
+    "Criterion",
+    "DecisionJudge",
+    "DecisionJudgeConfig",
     "Dialect",
     "ErrorInfo",
     "EvalClient",
@@ -148,6 +170,12 @@ __all__ = [
     "HarnessSession",
     "ImageUrlContentPart",
     "ImageUrlSource",
+    "Judge",
+    "JudgeCall",
+    "JudgeConfig",
+    "JudgeResponse",
+    "JudgeScore",
+    "Judges",
     "Limits",
     "McpServer",
     "Message",
@@ -160,10 +188,14 @@ __all__ = [
     "Program",
     "ProgramResult",
     "ReasoningContentPart",
+    "ReferenceJudge",
+    "ReferenceJudgeConfig",
     "RefusalContentPart",
     "Relay",
     "Request",
     "Response",
+    "RubricJudge",
+    "RubricJudgeConfig",
     "Run",
     "Runtime",
     "RuntimeConfig",
@@ -179,6 +211,8 @@ __all__ = [
     "Task",
     "TaskConfig",
     "TaskData",
+    "TaskJudge",
+    "TaskJudgeConfig",
     "Taskset",
     "TasksetConfig",
     "TextContentPart",
@@ -204,6 +238,7 @@ __all__ = [
     "load_taskset",
     "make_agent",
     "metric",
+    "parse_judge_choice",
     "parse_pytest_outcomes",
     "print_prompt_completions_sample",
     "read_answer_file_or_last_reply",

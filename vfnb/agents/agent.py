@@ -60,8 +60,9 @@ class Agent:
         """Refuse what cannot work before any model call.
 
         Raises:
-            ConfigError: the task does not fit the harness or the runtime.
+            ConfigError: the task does not fit the harness or the runtime, or cannot be scored.
         """
+        task.check()
         self.harness.check_task(task)
         if task.has_tools():
             check_tools(task, self.harness.name, supported=self.harness.SUPPORTS_MCP)

@@ -17,6 +17,7 @@ from vfnb.runs.journal import StoreJournal
 from vfnb.runs.plan import Unit
 from vfnb.store import RunStore
 from vfnb.tasks import ToolService
+from vfnb.tasks.judges import close_idle
 from vfnb.utils.collector import calm
 from vfnb.utils.ids import new_id
 
@@ -148,6 +149,7 @@ class Live:
         await self.tools.close()
         await self.pool.close()
         await self.agent.client.close()
+        await close_idle()
         await self.store.set_meta(
             state="finished" if finished else "stopped", reason=self.reason, ended=time.time()
         )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from vfnb.store import TaskRow
-from vfnb.tasks import rollout_code, score_code, tools_identity
+from vfnb.tasks import judge_code, rollout_code, score_code, tools_identity
 from vfnb.utils.ids import canonical_json, digest, new_id
 
 if TYPE_CHECKING:
@@ -39,13 +39,14 @@ def plan(tasks: Sequence[Task[Any, Any, Any]], agent: Agent, rollouts: int) -> l
     setting_known = _known(setting)
     codes: dict[type, tuple[str | None, str | None]] = {}
     toolsets = _Toolsets()
+    judged: dict[tuple[type, int], str | None] = {}  # by class and config object, which tasks share
     units = []
     for task in tasks:
         kind = type(task)
         if kind not in codes:
             codes[kind] = rollout_code(kind), score_code(kind)
         code, scoring = codes[kind]
-        config = canonical_json(task.config.model_dump(mode="json"))
+        config = canonical_json(task.config.model_dump(mode="json", exclude={"judges"}))  # see judge_code
         content = task.data.content_hash()
         tools = toolsets.of(task, config)
         if code is None or tools is None or not setting_known:
@@ -60,7 +61,10 @@ def plan(tasks: Sequence[Task[Any, Any, Any]], agent: Agent, rollouts: int) -> l
                 config if hasattr(kind, "setup") else b"",
                 *tools,
             )
-        score_hash = new_id() if scoring is None else digest(scoring, config)
+        if (kind, id(task.config)) not in judged:
+            judged[kind, id(task.config)] = judge_code(task)
+        judges = judged[kind, id(task.config)]
+        score_hash = new_id() if scoring is None or judges is None else digest(scoring, config, judges)
         group = digest(rollout_hash, task.key, size=8)
         units += [
             Unit(task=task, rollout=i, group=group, rollout_hash=rollout_hash, score_hash=score_hash)

@@ -11,7 +11,7 @@ from vfnb.lab.rows import Row
 from vfnb.runs.plan import Unit
 from vfnb.runs.rows import stored_rows
 from vfnb.store import RunReader, RunStore, ScoreRow, ScoreVersion, TraceHead
-from vfnb.tasks import Task, parameters_of, run_finalize, score
+from vfnb.tasks import Task, parameters_of, run_finalize, score, unscore
 from vfnb.trace import ErrorInfo, Trace, error_info
 
 __all__ = ["Reuse", "take_over"]
@@ -91,12 +91,17 @@ async def _scores(store: RunStore, reader: RunReader, kept: Sequence[_Match], fo
     scored = {unit.trace: unit.scored for unit in reader.finished()}
     newest = reader.newest()
     found.version = newest
-    if all(scored.get(head.id, {}).get(unit.score_hash) == newest for unit, head in kept):
+
+    def version(unit: Unit, head: TraceHead) -> int | None:
+        """The newest scores of this kind; none if the scoring failed: it may succeed now."""
+        return None if head.state == "error" else scored.get(head.id, {}).get(unit.score_hash)
+
+    if all(version(unit, head) == newest for unit, head in kept):
         return list(kept)
     rows: list[ScoreRow] = []
     matched: list[_Match] = []
     for unit, head in kept:
-        older = scored.get(head.id, {}).get(unit.score_hash)
+        older = version(unit, head)
         if older is None and _needs_runtime(unit.task):
             found.todo.append(unit)
             found.notes.append("scoring changed and needs the runtime: these rollouts run anew")
@@ -105,10 +110,10 @@ async def _scores(store: RunStore, reader: RunReader, kept: Sequence[_Match], fo
         trace = reader.load_trace(head.id, version=older)
         error: ErrorInfo | None = None
         if older is None:
-            before = trace.end_state
+            before = _judged(trace)
             error = await _score(unit, trace, reader)
             found.rescored += 1
-            if "error" in (before, trace.end_state):
+            if before != _judged(trace):
                 await store.restate(trace)
         rows.append(_score_row(trace, unit.score_hash, error))
         matched.append((unit, head))
@@ -118,11 +123,14 @@ async def _scores(store: RunStore, reader: RunReader, kept: Sequence[_Match], fo
     return matched
 
 
+def _judged(trace: Trace) -> tuple[Any, ...]:
+    """What a new scoring may change of the stored trace beside its scores."""
+    return trace.end_state, list(trace.judge_calls), trace.info.get("unscored"), trace.dropped
+
+
 async def _score(unit: Unit, trace: Trace, reader: RunReader) -> ErrorInfo | None:
     """Score a stored trace with the hooks of today; an error leaves it unscored and is returned."""
-    trace.rewards.clear()
-    trace.metrics.clear()
-    trace.errors = [error for error in trace.errors if error.boundary != "scoring"]
+    unscore(trace)
     trace.end_state = "stopped" if trace.stop_condition else "completed"
     stored = reader.state(trace.id)
     trace.state = unit.task.state_type().model_validate(stored) if stored else unit.task.make_state()
@@ -133,13 +141,17 @@ async def _score(unit: Unit, trace: Trace, reader: RunReader) -> ErrorInfo | Non
         error = error_info(failure, stage="scoring")
         trace.errors.append(error)
         trace.end_state = "error"
+        trace.ok = False
         return error
+    if trace.dropped is not None:
+        trace.end_state = "dropped"
+    trace.ok = trace.dropped is None
     return None
 
 
 def _needs_runtime(task: Task[Any, Any, Any]) -> bool:
     """Whether a stored trace cannot be scored anew because the code asks for the runtime."""
-    functions = [hook.function for kind in ("metric", "reward") for hook in task.hooks(kind)]
+    functions = [hook.function for kind in ("metric", "reward", "judge") for hook in task.hooks(kind)]
     finalize = getattr(task, "finalize", None)
     if finalize is not None:
         functions.append(finalize)

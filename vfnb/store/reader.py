@@ -279,9 +279,7 @@ class RunReader:
         trace.notes = [text for kind, text in marks if kind == "note"]
         if scores is not None:
             trace.rewards = {
-                name: Reward(value=value, weight=weight)
-                for name, (value, weight) in scores.rewards.items()
-                if value is not None
+                name: Reward(value=value, weight=weight) for name, (value, weight) in scores.rewards.items()
             }
             trace.metrics = dict(scores.metrics)
         return trace

@@ -2,11 +2,37 @@
 
 from vfnb.tasks.calling import call_hook, parameters_of
 from vfnb.tasks.data import NetworkPolicy, TaskData, TaskResources, TaskTimeout
-from vfnb.tasks.hashing import rollout_code, score_code
+from vfnb.tasks.hashing import judge_code, rollout_code, score_code
 from vfnb.tasks.hooks import Hook, HookSpec, metric, reward
+from vfnb.tasks.judges import (
+    Criterion,
+    DecisionJudge,
+    DecisionJudgeConfig,
+    Judge,
+    JudgeConfig,
+    JudgeResponse,
+    Judges,
+    JudgeScore,
+    ReferenceJudge,
+    ReferenceJudgeConfig,
+    RubricJudge,
+    RubricJudgeConfig,
+    TaskJudge,
+    TaskJudgeConfig,
+    parse_judge_choice,
+)
 from vfnb.tasks.loading import load_taskset, taskset_class, tasksets
 from vfnb.tasks.prompts import resolve_text_prompt
-from vfnb.tasks.scoring import Score, Scores, plain_hook, run_finalize, run_setup, run_validate, score
+from vfnb.tasks.scoring import (
+    Score,
+    Scores,
+    plain_hook,
+    run_finalize,
+    run_setup,
+    run_validate,
+    score,
+    unscore,
+)
 from vfnb.tasks.state import State
 from vfnb.tasks.task import Task, TaskConfig
 from vfnb.tasks.taskset import Taskset, TasksetConfig
@@ -25,12 +51,24 @@ from vfnb.tasks.tools import (
 from vfnb.tasks.views import FilterConfig, SelectConfig
 
 __all__ = [
+    "Criterion",
+    "DecisionJudge",
+    "DecisionJudgeConfig",
     "FilterConfig",
     "Hook",
     "HookSpec",
+    "Judge",
+    "JudgeConfig",
+    "JudgeResponse",
+    "JudgeScore",
+    "Judges",
     "McpServer",
     "NetworkPolicy",
+    "ReferenceJudge",
+    "ReferenceJudgeConfig",
     "RolloutTools",
+    "RubricJudge",
+    "RubricJudgeConfig",
     "Score",
     "Scores",
     "SelectConfig",
@@ -39,6 +77,8 @@ __all__ = [
     "Task",
     "TaskConfig",
     "TaskData",
+    "TaskJudge",
+    "TaskJudgeConfig",
     "TaskResources",
     "TaskTimeout",
     "Taskset",
@@ -49,9 +89,11 @@ __all__ = [
     "ToolsetTimeout",
     "call_hook",
     "check_tools",
+    "judge_code",
     "load_taskset",
     "metric",
     "parameters_of",
+    "parse_judge_choice",
     "plain_hook",
     "resolve_text_prompt",
     "reward",
@@ -65,4 +107,5 @@ __all__ = [
     "tasksets",
     "tool",
     "tools_identity",
+    "unscore",
 ]

@@ -7,10 +7,10 @@ from typing import Any
 
 from vfnb.tasks.hooks import hooks_of
 from vfnb.tasks.task import Task
-from vfnb.utils.ids import digest
+from vfnb.utils.ids import canonical_json, digest
 from vfnb.utils.source import code_hash
 
-__all__ = ["rollout_code", "score_code"]
+__all__ = ["judge_code", "rollout_code", "score_code"]
 
 
 def rollout_code(cls: type[Task[Any, Any, Any]]) -> str | None:
@@ -23,6 +23,17 @@ def score_code(cls: type[Task[Any, Any, Any]]) -> str | None:
     hooks = [hook for kind in ("metric", "reward") for hook in hooks_of(cls, kind)]
     code = _digest(cls, ["finalize", *(name for name, _ in hooks)])
     return None if code is None else digest(code, *(repr(spec) for _, spec in hooks))
+
+
+def judge_code(task: Task[Any, Any, Any]) -> str | None:
+    """Digest of code, settings, endpoint and prompt of the task's judges. None if a source is unknown."""
+    parts: list[str | bytes] = []
+    for judge in task.judges():
+        code, identity = code_hash(type(judge)), judge.identity()
+        if code is None or identity["endpoint"].get("code", "") is None:
+            return None
+        parts += [code, canonical_json(identity)]
+    return digest(*parts)
 
 
 def _digest(cls: type[Task[Any, Any, Any]], methods: list[str], *classes: type) -> str | None:

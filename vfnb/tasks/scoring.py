@@ -1,4 +1,4 @@
-"""Running a task's metrics and rewards, and the hooks around the agent."""
+"""Running a task's metrics, rewards and judges, and the hooks around the agent."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from vfnb.errors import HookError, ScoringError, StageTimeout, VfnbError
 from vfnb.tasks.calling import call_hook, parameters_of
 from vfnb.tasks.hooks import MARKED, Hook, HookSpec, check_signature, spec_of
+from vfnb.tasks.judges import Judge, JudgeScore
 from vfnb.trace import Reward
 
 if TYPE_CHECKING:
@@ -18,9 +19,11 @@ if TYPE_CHECKING:
     from vfnb.tasks.task import Task
     from vfnb.trace import Trace
 
-__all__ = ["Score", "Scores", "plain_hook", "run_finalize", "run_setup", "run_validate", "score"]
+__all__ = ["Score", "Scores", "plain_hook", "run_finalize", "run_setup", "run_validate", "score", "unscore"]
 
 Log = Callable[[str], object]
+_ORDER = ("metric", "reward", "judge")
+_NOTHING: dict[str, float] = {}  # a judge recorded no reward: it stays None
 
 
 @dataclass(frozen=True)
@@ -76,7 +79,9 @@ async def score(
     timeout: float | None = None,
     log: Log | None = None,
 ) -> Scores:
-    """Run metrics, then rewards, each kind by priority and order of definition, and record them on the trace.
+    """Run metrics, then rewards, then judges, each kind by priority and order, and record them on the trace.
+
+    All names are checked before the first of them runs.
 
     Each result is on the trace before the next hook runs. The first failure ends the scoring.
 
@@ -92,12 +97,25 @@ async def score(
         StageTimeout: a hook took too long.
     """
     if hooks is None:
-        hooks = [*task.hooks("metric"), *task.hooks("reward")]
-    hooks = [hook for kind in MARKED for hook in hooks if hook.spec.kind == kind]
+        hooks = [*task.hooks("metric"), *task.hooks("reward"), *task.hooks("judge")]
+    hooks = [hook for kind in _ORDER for hook in hooks if hook.spec.kind == kind]
     run = _Scoring(task, trace, runtime, hooks)
     for hook in hooks:
-        run.record(hook, await run.call(hook, timeout, log))
+        found = await run.call(hook, timeout, log)
+        if found is not _NOTHING:
+            run.record(hook, found)
     return run.scores
+
+
+def unscore(trace: Trace) -> None:
+    """Take away what an earlier scoring left on a trace, to score it anew."""
+    trace.rewards.clear()
+    trace.metrics.clear()
+    trace.judge_calls.clear()
+    trace.info.pop("unscored", None)
+    if trace.info.pop("dropped_by", None):
+        trace.dropped = None
+    trace.errors = [error for error in trace.errors if error.boundary != "scoring"]
 
 
 class _Scoring:
@@ -113,11 +131,14 @@ class _Scoring:
             self._claim(name, _label(hook))
             if runtime is None and "runtime" in parameters_of(hook.function):
                 raise ScoringError(f"{_label(hook)} needs a runtime, and this trace has none any more")
-            if hook.spec.kind == "reward":
-                self.scores.rewards[name] = Score(None, hook.spec.weight)
-                trace.rewards[name] = Reward(value=None, weight=hook.spec.weight)
-            else:
+            if hook.spec.kind == "metric":
                 self.scores.metrics[name] = trace.metrics[name] = None
+                continue
+            self.scores.rewards[name] = Score(None, hook.spec.weight)
+            trace.rewards[name] = Reward(value=None, weight=hook.spec.weight)
+            for signal in _signals(hook):
+                self._claim(signal, _label(hook))
+                self.scores.metrics[signal] = trace.metrics[signal] = None
 
     async def call(self, hook: Hook, timeout: float | None, log: Log | None) -> dict[str, float]:
         label = _label(hook)
@@ -128,9 +149,13 @@ class _Scoring:
         except StageTimeout:
             raise
         except Exception as error:
+            if hook.spec.kind == "judge" and isinstance(error, ScoringError):
+                raise  # it names the judge already
             failure = ScoringError(f"{label} raised {type(error).__name__}: {error}")
             failure.retryable = isinstance(error, VfnbError) and error.retryable  # type: ignore[misc]
             raise failure from error
+        if isinstance(result, JudgeScore):
+            return self._judged(hook, result)
         if isinstance(result, dict):
             return {_name(key, label): _number(value, f"{label}[{key!r}]") for key, value in result.items()}
         return {hook.spec.name: _number(result, label)}
@@ -140,7 +165,7 @@ class _Scoring:
         for name in found:
             if name != own:
                 self._claim(name, label)
-        if hook.spec.kind == "reward":
+        if hook.spec.kind != "metric":
             if own not in found:
                 del self.scores.rewards[own], self.trace.rewards[own]
             for name, value in found.items():
@@ -151,6 +176,23 @@ class _Scoring:
                 del self.scores.metrics[own], self.trace.metrics[own]
             self.scores.metrics.update(found)
             self.trace.metrics.update(found)
+
+    def _judged(self, hook: Hook, result: JudgeScore) -> dict[str, float]:
+        """Record what a judge gave beside its reward."""
+        trace, name, label = self.trace, hook.spec.name, _label(hook)
+        for key, value in result.metrics.items():
+            if self.owners.get(key) != label:
+                self._claim(key, label)
+            number = None if value is None else _number(value, f"{label}[{key!r}]")
+            self.scores.metrics[key] = trace.metrics[key] = number
+        if result.dropped is not None:
+            trace.dropped = result.dropped
+            trace.info.setdefault("dropped_by", []).append(name)
+        if result.value is None:
+            if result.dropped is None:
+                trace.info.setdefault("unscored", {})[name] = result.unscored or "the judge gave no reward"
+            return _NOTHING
+        return {name: _number(result.value, label)}
 
     def _claim(self, name: str, label: str) -> None:
         if name in self.owners:
@@ -169,8 +211,15 @@ def _values(task: Task[Any, Any, Any], trace: Trace | None, runtime: Runtime | N
     return {"trace": trace, "runtime": runtime, "task": task.data, "state": state}
 
 
+def _signals(hook: Hook) -> list[str]:
+    judge = getattr(hook.function, "__self__", None)
+    return judge.signals() if isinstance(judge, Judge) else []
+
+
 def _label(hook: Hook) -> str:
     owner = getattr(hook.function, "__self__", None)
+    if isinstance(owner, Judge):
+        return owner.label
     return f"{hook.spec.kind} {type(owner).__name__ + '.' if owner is not None else ''}{hook.spec.name}"
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import inspect
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self
 
 from typing_extensions import TypeVar
@@ -12,6 +14,8 @@ from vfnb._late import late
 from vfnb.errors import HookError, TasksetError
 from vfnb.tasks.data import TaskData
 from vfnb.tasks.hooks import LIFECYCLE, MARKED, Hook, check_signature, hooks_of, spec_of
+from vfnb.tasks.judges import Judge, Judges, make_judges
+from vfnb.tasks.judges.plugged import check_judges, judge_hook
 from vfnb.tasks.state import State
 from vfnb.utils.config import BaseConfig
 from vfnb.utils.generics import type_argument
@@ -28,6 +32,9 @@ __all__ = ["KEY_DIGITS", "Task", "TaskConfig"]
 
 class TaskConfig(BaseConfig):
     """Settings that each task uses while it runs or is scored, `TasksetConfig.task`."""
+
+    judges: Judges = []
+    """Judges that give a reward each, after the task's own rewards: `[[env.taskset.task.judges]]`."""
 
 
 DataT = TypeVar("DataT", bound=TaskData, default=TaskData)
@@ -108,7 +115,9 @@ class Task(Generic[DataT, StateT, ConfigT]):
         return cls()
 
     def hooks(self, kind: str) -> list[Hook]:
-        """The task's hooks of one kind, bound, in the order in which they run."""
+        """The task's hooks of one kind, bound, in the order in which they run; `judge` gives its judges'."""
+        if kind == "judge":
+            return [judge_hook(judge) for judge in self.judges()]
         return [Hook(spec, getattr(self, name)) for name, spec in hooks_of(type(self), kind)]
 
     @classmethod
@@ -120,8 +129,24 @@ class Task(Generic[DataT, StateT, ConfigT]):
         """Whether the class or its taskset says anything about tools."""
         return _own_toolsets(type(self)) or (self.taskset is not None and self.taskset.has_tools())
 
+    def judges(self) -> list[Judge[Any, Any]]:
+        """The judges of its config, in the order in which they run."""
+        module = sys.modules.get(type(self).__module__)
+        file = getattr(module, "__file__", None)
+        return make_judges(self.config.judges, [Path(file).parent] if file else [])
+
+    def check(self) -> None:
+        """Refuse what cannot be scored, before any model call.
+
+        Raises:
+            ConfigError: a judge has no endpoint, no file, or no field to read.
+            ScoringError: two scores have one name.
+        """
+        if self.config.judges:
+            check_judges(self)
+
     async def score(self, trace: Trace, runtime: Runtime | None = None) -> Scores:
-        """Run the metrics, then the rewards, and record them on the trace; see `vfnb.tasks.score`."""
+        """Run metrics, rewards and judges, and record them on the trace; see `vfnb.tasks.score`."""
         from vfnb.tasks.scoring import score
 
         return await score(self, trace, runtime)

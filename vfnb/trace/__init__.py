@@ -5,6 +5,7 @@ from vfnb.trace.calls import ErrorInfo, ModelCall, decode_call, encode_call, err
 from vfnb.trace.causes import CAUSES, Fork
 from vfnb.trace.graph import Counters, MessageGraph, Node
 from vfnb.trace.identity import Identity, address, content, decode_content, identity, same
+from vfnb.trace.judging import JudgeCall
 from vfnb.trace.nodes import MessageNode, NodeList
 from vfnb.trace.pack import Packed, pack, unpack
 from vfnb.trace.records import SCHEMA_VERSION, Delta, NodeRecord, TokenRecord, trace_from_records
@@ -21,6 +22,7 @@ __all__ = [
     "ErrorInfo",
     "Fork",
     "Identity",
+    "JudgeCall",
     "MessageGraph",
     "MessageNode",
     "ModelCall",

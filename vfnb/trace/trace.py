@@ -26,6 +26,7 @@ from vfnb._late import late
 from vfnb.trace.branches import Branch
 from vfnb.trace.calls import ErrorInfo, ModelCall
 from vfnb.trace.graph import MessageGraph
+from vfnb.trace.judging import JudgeCall
 from vfnb.trace.nodes import NodeList
 from vfnb.types import Messages, Usage
 
@@ -112,6 +113,8 @@ class Trace(BaseModel):
     """What the harness returned as its final answer, if it did; `last_reply` is this text then."""
     rewards: dict[str, Reward] = {}
     metrics: dict[str, float | None] = {}
+    judge_calls: list[JudgeCall] = []
+    """What judges were asked and said, in order; apart from the graph and from `usage`."""
     info: dict[str, Any] = {}
     errors: list[ErrorInfo] = []
     """All that went wrong, mended or not."""
@@ -238,6 +241,19 @@ class Trace(BaseModel):
             cached_tokens=counters.cached_tokens,
             reasoning_tokens=counters.reasoning_tokens,
             cost=counters.cost if counters.priced else None,
+        )
+
+    @property
+    def judge_usage(self) -> Usage:
+        """Tokens and cost of the judges; `cost` is None if no call has one."""
+        used = [call.usage for call in self.judge_calls if call.usage is not None]
+        costs = [usage.cost for usage in used if usage.cost is not None]
+        return Usage(
+            prompt_tokens=sum(usage.prompt_tokens for usage in used),
+            completion_tokens=sum(usage.completion_tokens for usage in used),
+            cached_tokens=sum(usage.cached_tokens for usage in used),
+            reasoning_tokens=sum(usage.reasoning_tokens for usage in used),
+            cost=math.fsum(costs) if costs else None,
         )
 
     @property
