@@ -41,12 +41,17 @@ class Toolbox:
         self.tools = [entry.tool for entry in local]
         """What the model is offered."""
         self.tools += [tool for tool in session.tools if tool.name not in self._local]
+        self._turn = asyncio.Lock()
         self._names = {tool.name for tool in self.tools}
         self._check: Callable[[ToolCall], Awaitable[ToolMessage | None]] | None
         self._check = getattr(session, "check_tool", None)
 
     async def results(self, calls: Sequence[ToolCall]) -> list[ToolMessage]:
-        """The results of all calls, in their order; several calls run at the same time."""
+        """The results of all calls, in their order.
+
+        Tools of the task run at the same time. The harness's own run one after another, in the order of the calls:
+        they share a folder, and a model that writes a file and runs it means it in that order.
+        """
         if len(calls) == 1:
             return [await self._result(calls[0])]
         try:
@@ -57,6 +62,12 @@ class Toolbox:
         return [task.result() for task in running]
 
     async def _result(self, call: ToolCall) -> ToolMessage:
+        if call.name in self._local:
+            async with self._turn:  # first come, first served
+                return await self._checked(call)
+        return await self._checked(call)
+
+    async def _checked(self, call: ToolCall) -> ToolMessage:
         if self._check is not None:
             verdict = await self._check(call)
             if verdict is not None:

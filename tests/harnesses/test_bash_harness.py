@@ -148,13 +148,19 @@ def test_commands_end_in_time_and_in_the_background(as_program: bool) -> None:
 
 
 @BOTH
-def test_calls_of_one_reply_run_at_the_same_time(as_program: bool) -> None:
-    wait = "touch {0}; for i in $(seq 400); do [ -e {1} ] && exec echo {0}; sleep 0.05; done; echo alone"
+def test_own_tools_of_one_reply_run_in_their_order(as_program: bool) -> None:
     model, asked = turns(
-        asks(call("bash", command=wait.format("a", "b")), call("bash", command=wait.format("b", "a"))), "ok"
+        asks(
+            call("write", path="a.txt", content="one two"),
+            call("bash", command="sleep 0.3; cp a.txt b.txt"),
+            call("edit", path="a.txt", old="one", new="1"),
+            call("edit", path="a.txt", old="two", new="2"),
+            call("bash", command="cat a.txt b.txt"),
+        ),
+        "ok",
     )
     solve(model, as_program)
-    assert results(asked[1]) == ["a", "b"]
+    assert results(asked[1])[-1] == "1 2one two"
 
 
 @BOTH

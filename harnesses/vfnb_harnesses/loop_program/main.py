@@ -113,18 +113,21 @@ class Loop:
     # tools
 
     def _results(self, calls: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """The tool messages of all calls, in their order; several calls run at the same time."""
+        """The tool messages of all calls, in their order; the program's own tools run one after another."""
         results: list[Any] = [None] * len(calls)
 
-        def run(index: int) -> None:
-            results[index] = self._result(calls[index])
+        def run(numbers: list[int]) -> None:
+            for number in numbers:
+                results[number] = self._result(calls[number])
 
-        if len(calls) == 1:
-            run(0)
+        own = [i for i, call in enumerate(calls) if (call.get("function") or {}).get("name") in self.local]
+        lines = [own, *([i] for i in range(len(calls)) if i not in own)]
+        if len(lines) == 1:
+            run(own)
         else:
             from threading import Thread
 
-            threads = [Thread(target=run, args=(index,)) for index in range(len(calls))]
+            threads = [Thread(target=run, args=(numbers,)) for numbers in lines]
             for thread in threads:
                 thread.start()
             for thread in threads:
