@@ -83,14 +83,19 @@ class Server:
         if self._timer is not None:
             self._timer.cancel()
         tasks = {one.task for one in self._connections if one.task is not None}
-        for connection in list(self._connections):
-            if connection.task is None:
-                connection.close()
+        self._close_idle()
         if tasks:
             _, late = await asyncio.wait(tasks, timeout=grace)
+            self._close_idle()
             for task in late:
                 task.cancel()
             if late:
                 await asyncio.wait(late)
         for connection in list(self._connections):
-            connection.transport.abort()
+            if not connection.transport.is_closing():
+                connection.transport.abort()
+
+    def _close_idle(self) -> None:
+        for connection in list(self._connections):
+            if connection.task is None:
+                connection.close()
