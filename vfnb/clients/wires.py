@@ -72,7 +72,6 @@ def place(url: str) -> Place:
     return Place(origin, line.encode(), {name: text.encode() for name, text in headers.items()})
 
 
-@functools.cache
 def _tls() -> ssl.SSLContext:
     context = ssl.create_default_context()
     context.set_alpn_protocols(["http/1.1"])
@@ -92,6 +91,7 @@ class Wires:
         self._idle: dict[tuple[str, str, int], list[Wire]] = {}
         self._all: dict[Wire, tuple[str, str, int]] = {}
         self._timer: asyncio.TimerHandle | None = None
+        self._tls: ssl.SSLContext | None = None
 
     def __len__(self) -> int:
         """Open connections."""
@@ -127,12 +127,12 @@ class Wires:
         make = functools.partial(Wire, self._free, self._gone)
         try:
             async with asyncio.timeout(_CONNECT_S):
-                if scheme == "https":
-                    _, wire = await self._loop.create_connection(
-                        make, host, port, ssl=_tls(), happy_eyeballs_delay=0.25
-                    )
-                else:
-                    _, wire = await self._loop.create_connection(make, host, port, happy_eyeballs_delay=0.25)
+                if scheme == "https" and self._tls is None:
+                    self._tls = _tls()
+                tls = self._tls if scheme == "https" else None
+                _, wire = await self._loop.create_connection(
+                    make, host, port, ssl=tls, happy_eyeballs_delay=0.25
+                )
         except TimeoutError as error:
             raise Silent(f"no connection within {_CONNECT_S:g} s") from error
         except OSError as error:
