@@ -17,6 +17,7 @@ from vfnb.lab.schema import DTYPES, LEVELS, columns_of, schema
 from vfnb.lab.where import parse
 from vfnb.store import RunReader, RunStore, ScoreRow, ScoreVersion
 from vfnb.trace.calls import ErrorInfo
+from vfnb.trace.judging import JudgeCall
 
 
 @pytest.fixture(scope="module")
@@ -39,6 +40,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             failed.errors = [
                 ErrorInfo(type="Boom", boundary="harness", message="it broke", at=3.25, stage="agent")
             ]
+            failed.judge_calls = [JudgeCall(judge="correct", reply="yes", verdict=1.0, start=2.0, end=2.5)]
             failed.end_state = "error"
             await store.finish_trace(failed)
             running = trace_of(101)

@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 import pytest
+from support.cells import run_cell
 from support.judging import Data, Judged, judged, scripted, talk, user
 from support.upstream import Upstream
 
@@ -304,3 +305,22 @@ def test_the_judges_endpoint_is_not_the_agents() -> None:
     with Upstream(["yes"]) as server:
         judged(vf.ReferenceJudgeConfig(base_url=server.url, model="grader"))
         assert server.calls[0].body["model"] == "grader"
+
+
+def test_a_judge_defined_again_in_a_cell_replaces_the_first() -> None:
+    cell = """
+import vfnb as vf
+
+class MoodConfig(vf.TaskJudgeConfig):
+    id: str = "mood"
+
+class MoodJudge(vf.TaskJudge[float, MoodConfig]):
+    prompt = "{response}"
+    def parse(self, response):
+        return 0.25
+"""
+    space = run_cell(cell)
+    early = space["MoodConfig"](client=scripted("x"))
+    assert judged(early).rewards["mood"].value == 0.25
+    run_cell(cell.replace("0.25", "0.75"), space)
+    assert judged(early).rewards["mood"].value == 0.75

@@ -27,6 +27,11 @@ def test_judged_rewards_are_in_the_frames_and_on_disk(tmp_path: Path) -> None:
         run = run_judged(tmp_path, [reference(server)])
     assert list(run.rewards["correct"]) == [1.0, 1.0, 1.0]
     assert run.summary.reward.mean == 1.0
+    table = run.frame("judges", where="verdict = '1.0' AND task IS NOT NULL")
+    assert list(table["judge"]) == ["correct"] * 3
+    assert list(table["tokens_in"]) == [7, 7, 7]
+    assert (table["time_s"] > 0).all()
+    assert len(run.frame("judges", columns=["judge"], where="state = 'error'")) == 0
     again = vf.load(tmp_path)
     (call,) = again.traces[0].judge_calls
     assert (call.judge, call.verdict, call.model) == ("correct", 1.0, "judge")

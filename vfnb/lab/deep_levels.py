@@ -1,7 +1,8 @@
-"""Frame levels below the headlines: messages, calls, tokens, branches, read from the packs of the traces."""
+"""Frame levels below the headlines: messages, calls, tokens, branches, judges, read from the traces' packs."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -198,7 +199,42 @@ def _branches(reader: RunReader, numbers: list[int], names: set[str]) -> Iterato
             yield num, dict(zip(_BRANCH_COLUMNS, zip(*rows[num], strict=True), strict=True))
 
 
-DEEP_LEVELS = {"messages": _messages, "calls": _calls, "tokens": _tokens, "branches": _branches}
+_JUDGES: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "judge": _plain("judge"),
+    "model": _plain("model"),
+    "served_model": _plain("served_model"),
+    "endpoint": _plain("endpoint"),
+    "started": _plain("start"),
+    "time_s": _after_start("end"),
+    "tries": lambda call: call.get("failed_tries", 0) + 1,
+    "prompt": _plain("prompt"),
+    "reply": _plain("reply"),
+    "verdict": lambda call: None if call.get("verdict") is None else json.dumps(call["verdict"]),
+    "tokens_in": _usage("prompt_tokens"),
+    "tokens_out": _usage("completion_tokens"),
+    "cost": _usage("cost"),
+    "error": _error("type"),
+    "error_message": _error("message"),
+}
+
+
+def _judges(reader: RunReader, numbers: list[int], names: set[str]) -> Iterator[Part]:
+    """Calls of judges are fields of ended traces."""
+    for num, header in reader.headers(numbers):
+        calls = header.get("judge_calls", [])
+        values: dict[str, Any] = {
+            name: [get(call) for call in calls] for name, get in _JUDGES.items() if name in names
+        }
+        yield num, values | {"call": list(range(len(calls)))}
+
+
+DEEP_LEVELS = {
+    "messages": _messages,
+    "calls": _calls,
+    "tokens": _tokens,
+    "branches": _branches,
+    "judges": _judges,
+}
 
 
 def parts(reader: RunReader, level: str, numbers: list[int], names: set[str]) -> Iterator[Part]:

@@ -1,4 +1,4 @@
-"""Frames: a run as typed pandas tables, at eight levels.
+"""Frames: a run as typed pandas tables, at nine levels.
 
 `where=` and `columns=` reach down to the store, so that what is not asked for is not read.
 """
@@ -38,7 +38,7 @@ def frame(
 
     Args:
         reader: the run.
-        level: runs, episodes, traces, branches, messages, calls, tokens or errors.
+        level: runs, episodes, traces, branches, messages, calls, tokens, errors or judges.
         columns: names to read, all by default; `schema(level)` lists them.
         where: an SQL condition over the level's columns, e.g. `"reward < 0.5 AND role = 'assistant'"`.
         version: the score version of `reward`, the newest by default.

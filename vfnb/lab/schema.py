@@ -20,7 +20,7 @@ SCHEMA = 1
 """Version of this table, in `frame.attrs["schema"]`; it grows when a column changes its name or meaning."""
 
 Kind = Literal["text", "int", "float", "bool", "time"]
-Level = Literal["runs", "episodes", "traces", "branches", "messages", "calls", "tokens", "errors"]
+Level = Literal["runs", "episodes", "traces", "branches", "messages", "calls", "tokens", "errors", "judges"]
 
 DTYPES: dict[str, str] = {
     "text": "string",
@@ -160,6 +160,27 @@ chars       int    characters of text
 tokens      int    tokens it adds, if known
 """
         + _BROKEN
+    ),
+    "judges": _table(
+        _CONTEXT
+        + """
+call        int    number of the judge's call in its trace
+judge       text   name of the judge
+model       text   model asked for
+served_model  text  model that answered
+endpoint    text   its URL, or the kind of client
+started     time   when it had its turn
+time_s      float  seconds to the answer, retries included
+tries       int    tries, the last one included
+prompt      text   what it was asked, long texts shortened
+reply       text   what it said, long texts shortened
+verdict     text   what was read from the reply, as JSON
+tokens_in   int    prompt tokens
+tokens_out  int    sampled tokens
+cost        float  US dollars, if known
+error       text   class of the error, if there is no verdict
+error_message  text  its text
+"""
     ),
     "calls": _table(
         _CONTEXT

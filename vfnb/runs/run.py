@@ -95,7 +95,7 @@ class Run:
         """One level of the run as a table.
 
         Args:
-            level: `runs`, `episodes`, `traces`, `branches`, `messages`, `calls`, `tokens` or `errors`.
+            level: `runs`, `episodes`, `traces`, `branches`, `messages`, `calls`, `tokens`, `errors` or `judges`.
             columns: only these; `vf.schema(level)` lists them.
             where: SQL over those columns, such as `"reward < 0.5 AND turns > 3"`.
 

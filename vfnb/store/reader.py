@@ -241,6 +241,18 @@ class RunReader:
                 except VfnbError as error:
                     yield trace_id, StoreError(f"trace {trace_id} of {self.path} cannot be read: {error}")
 
+    def headers(self, numbers: Sequence[int]) -> Iterator[tuple[int, dict[str, Any]]]:
+        """The fields of ended traces (by `TraceHead.num`) without their graphs, as JSON values.
+
+        Raises:
+            StoreError: one cannot be read.
+        """
+        for start in range(0, len(numbers), _BULK):
+            chunk = numbers[start : start + _BULK]
+            sql = f"SELECT trace, header FROM packs WHERE trace IN ({_marks(chunk)}) ORDER BY trace"
+            for num, header in self.query(sql, chunk):
+                yield num, json.loads(decompress(header))
+
     def skim(
         self, numbers: Sequence[int], *, tokens: bool = False
     ) -> Iterator[tuple[int, Skim | StoreError]]:
