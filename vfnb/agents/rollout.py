@@ -66,7 +66,9 @@ class Rollout:
         data = task.data
         self.trace = Trace(
             id=ids.trace,
-            task=TaskInfo(idx=data.idx, name=data.name, key=task.key, data=data.model_dump(mode="json")),
+            task=TaskInfo(
+                idx=data.idx or 0, name=data.name, key=task.key, data=data.model_dump(mode="json")
+            ),
             episode_id=ids.episode,
             group_id=ids.group,
             agent=ids.role,
@@ -193,6 +195,8 @@ class Rollout:
             ended.cancel()
             if not work.done():
                 work.cancel()
+            elif not work.cancelled():
+                work.exception()  # a stop or a fault may count instead of it
         if session.stop_condition is not None:
             return Verdict(stop=session.stop_condition)
         if session.fault is not None:

@@ -18,6 +18,24 @@ _lock = threading.Lock()
 _users = 0
 
 
+class _Lines:
+    """Puts the pieces that `print` writes together again, line by line."""
+
+    def __init__(self, sink: Callable[[str], object]) -> None:
+        self._sink = sink
+        self._rest = ""
+
+    def write(self, text: str) -> None:
+        *lines, self._rest = (self._rest + text).split("\n")
+        for line in lines:
+            self._sink(line + "\n")
+
+    def end(self) -> None:
+        rest, self._rest = self._rest, ""
+        if rest:
+            self._sink(rest)
+
+
 class _Proxy:
     """Stands in for `sys.stdout`; text of a captured context goes to its sink, all else passes through."""
 
@@ -37,7 +55,8 @@ class _Proxy:
 
 @contextmanager
 def printing_to(sink: Callable[[str], object] | None) -> Iterator[None]:
-    """While inside, what this context (task, and threads started with its copy) prints goes to `sink`.
+    """While inside, what this context (task, and threads started with its copy) prints goes to `sink`, a line
+    at a time.
 
     `sys.stdout` is a pass-through proxy as long as anyone is inside; other threads and tasks see no
     difference. None changes nothing.
@@ -45,13 +64,15 @@ def printing_to(sink: Callable[[str], object] | None) -> Iterator[None]:
     if sink is None:
         yield
         return
-    token = _sink.set(sink)
+    lines = _Lines(sink)
+    token = _sink.set(lines.write)
     _install()
     try:
         yield
     finally:
         _remove()
         _sink.reset(token)
+        lines.end()
 
 
 def _install() -> None:

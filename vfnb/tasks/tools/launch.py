@@ -15,7 +15,8 @@ from vfnb.runtimes import SubprocessConfig
 from vfnb.runtimes.environ import scrubbed
 from vfnb.tasks.state import State
 from vfnb.tasks.tools.binding import Binding, snapshot
-from vfnb.tasks.tools.remote import Address, RemoteSource
+from vfnb.tasks.tools.connection import Address
+from vfnb.tasks.tools.remote import RemoteSource
 from vfnb.tasks.tools.toolset import Toolset
 
 __all__ = ["LAUNCH", "hosted_source"]
@@ -40,7 +41,13 @@ def hosted_source(toolset: Toolset[Any, Any]) -> RemoteSource:
         folder = Path(files.enter_context(tempfile.TemporaryDirectory(prefix="vfnb-tools-")))
         order = folder / ".vfnb-toolset.json"
         order.write_text(json.dumps(_order(toolset, binding, stateful=stateful)))
-        return Address(command=command, env=_environment(config.runtime, order), cwd=str(folder))
+        name = type(toolset).__name__
+        return Address(
+            command=command,
+            env=_environment(config.runtime, order),
+            cwd=str(folder),
+            hint=f'does its module call {name}.run() under `if __name__ == "__main__":`?',
+        )
 
     return RemoteSource(
         toolset.name,

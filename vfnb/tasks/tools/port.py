@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from vfnb.tasks.tools.results import ToolResult
-from vfnb.tasks.tools.wire import http_manager, mcp_server, uvicorn_server
+from vfnb.tasks.tools.wire import http_manager, load, mcp_server, uvicorn_server
 from vfnb.types import Tool
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ class ToolPort:
                 await self._open()
 
     async def _open(self) -> None:
+        await asyncio.to_thread(load)  # seconds of imports would hold up every other hook
         manager = http_manager(mcp_server("vfnb", self._list, self._call))
 
         async def app(scope: Any, receive: Any, send: Any) -> None:

@@ -89,7 +89,7 @@ async def _launched(cls: type, order: dict[str, Any]) -> None:
         served = _Served(found, order["config"])
         await served.open(_task_data(**task) if task else None, order.get("state"))
         try:
-            await served.server.run(read, write)
+            await served.server.run(read, write, served.server.create_initialization_options())
         finally:
             await served.source.close()
 

@@ -50,8 +50,11 @@ def arguments_model(function: Callable[..., Any], name: str, *, label: str) -> t
     fields: dict[str, Any] = {}
     for parameter in inspect.signature(function).parameters.values():
         if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+            mark = "*" if parameter.kind is parameter.VAR_POSITIONAL else ""
+            mark = "**" if parameter.kind is parameter.VAR_KEYWORD else mark
             raise HookError(
-                f"{label}: `{parameter}` is not possible, a tool is called by parameter names; name each one"
+                f"{label}: `{mark}{parameter.name}` is not possible, a tool is called by parameter names; "
+                "name each one, without `/`"
             )
         default = ... if parameter.default is parameter.empty else parameter.default
         note = notes.get(parameter.name)

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from pydantic import ValidationError
 
-from vfnb.errors import HookError, StageTimeout, StateConflict, ToolError, ToolServerError
+from vfnb.errors import ConfigError, HookError, StageTimeout, StateConflict, ToolError, ToolServerError
 from vfnb.tasks.calling import call_hook
 from vfnb.tasks.state import State
 from vfnb.tasks.tools.binding import Binding, bound
@@ -146,5 +146,5 @@ class starting:  # noqa: N801 - used as a function
                     "timeout.startup in its config"
                 ) from late
             raise
-        if isinstance(error, Exception) and not isinstance(error, ToolServerError | HookError):
+        if isinstance(error, Exception) and not isinstance(error, ToolServerError | HookError | ConfigError):
             raise ToolServerError(f"{self._label} did not start: {type(error).__name__}: {error}") from error

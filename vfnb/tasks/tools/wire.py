@@ -10,11 +10,17 @@ from vfnb.tasks.tools.results import ToolResult
 from vfnb.tasks.tools.sdk import sdk, types
 from vfnb.types import Tool
 
-__all__ = ["http_manager", "mcp_server", "uvicorn_server"]
+__all__ = ["http_manager", "load", "mcp_server", "uvicorn_server"]
 
 BODY_LIMIT = 16 << 20  # bytes of one request: arguments may carry a file
 List = Callable[[Any], Awaitable[tuple[list[Tool], dict[str, Any] | None]]]
 Call = Callable[[Any, str, Mapping[str, Any]], Awaitable[tuple[ToolResult, dict[str, Any] | None]]]
+
+
+def load() -> None:
+    """Import what a server needs."""
+    for module in ("mcp.server.lowlevel", "mcp.server.streamable_http_manager", "uvicorn"):
+        sdk(module)
 
 
 def mcp_server(name: str, listing: List, call: Call) -> Any:
