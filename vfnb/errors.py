@@ -15,6 +15,7 @@ __all__ = [
     "HarnessExit",
     "HarnessTimeout",
     "HookError",
+    "HookFailed",
     "MissingExtra",
     "MissingFile",
     "ModelError",
@@ -72,6 +73,12 @@ class EmptySelection(TasksetError):
 
 class HookError(VfnbError, TypeError):
     """A hook whose signature cannot be called; raised when the class or function is defined."""
+
+    boundary = "hook"
+
+
+class HookFailed(VfnbError):
+    """A stop or an intercept raised, or returned what it must not; the message names the hook."""
 
     boundary = "hook"
 

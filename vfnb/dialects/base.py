@@ -17,7 +17,7 @@ from vfnb.dialects.faults import RequestError, json_error, looks_like_overflow
 from vfnb.dialects.lenient import loads
 from vfnb.dialects.reader import LastEventReader, StreamReader
 from vfnb.errors import ConfigError
-from vfnb.types import Messages, Response, Tool
+from vfnb.types import HostedResult, Messages, Response, Tool
 
 if TYPE_CHECKING:
     from vfnb.dialects.parts import Split
@@ -79,7 +79,7 @@ class Dialect(ABC, Generic[ReqT, RespT]):
         return []
 
     def join(self, messages: Messages) -> Messages:
-        """Group messages that the wire spreads over several items."""
+        """Group messages that the wire spreads over several items; user and tool messages stay apart."""
         return messages
 
     def closes(self, item: msgspec.Raw) -> bool:
@@ -166,6 +166,23 @@ class Dialect(ABC, Generic[ReqT, RespT]):
     def encode(self, messages: Messages) -> list[bytes]:
         """The history items of messages, as JSON."""
         raise ConfigError(f"dialect {self.name!r} cannot write messages: define encode(messages)")
+
+    def rewrite(self, item: msgspec.Raw | bytes, messages: Messages) -> bytes:
+        """A history item of user or tool messages, with these in place of its own, as JSON."""
+        items = self.encode(messages)
+        if len(items) != 1:
+            raise ConfigError(f"dialect {self.name!r} cannot rewrite an item: define rewrite(item, messages)")
+        return items[0]
+
+    def hosted_results(self, response: Response) -> list[HostedResult]:
+        """What the provider's own tools put into an answer."""
+        return []
+
+    def replace_hosted(self, response: Response, results: list[HostedResult]) -> Response:
+        """An answer with other texts in its hosted results; none of the signed ones differs."""
+        raise ConfigError(
+            f"dialect {self.name!r} cannot replace hosted results: define replace_hosted(response, results)"
+        )
 
     def frame(self, response: Response, model: str, created: int = 0) -> bytes:
         """A non-streaming reply body. `created` is in unix seconds."""

@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from vfnb.interception.faults import CallCancelled as CallCancelled
     from vfnb.interception.faults import SessionClosed as SessionClosed
     from vfnb.interception.faults import SessionStopped as SessionStopped
+    from vfnb.interception.gate import check_tool as check_tool
+    from vfnb.interception.hooks import Edit as Edit
     from vfnb.interception.hooks import Hooks as Hooks
     from vfnb.interception.inprocess import InProcessTransport as InProcessTransport
     from vfnb.interception.journal import Journal as Journal
@@ -25,7 +27,8 @@ else:
         {
             "completion": "Completion",
             "faults": "CallCancelled SessionClosed SessionStopped",
-            "hooks": "Hooks",
+            "gate": "check_tool",
+            "hooks": "Edit Hooks",
             "inprocess": "InProcessTransport",
             "journal": "Journal",
             "limits": "Limits",
@@ -39,6 +42,7 @@ else:
 __all__ = [
     "CallCancelled",
     "Completion",
+    "Edit",
     "Endpoint",
     "Hooks",
     "InProcessTransport",
@@ -51,4 +55,5 @@ __all__ = [
     "SessionClosed",
     "SessionStopped",
     "Settings",
+    "check_tool",
 ]

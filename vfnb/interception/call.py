@@ -12,6 +12,7 @@ import msgspec
 from vfnb.clients.base import ModelRequest, Reply
 from vfnb.errors import ContextLengthError, ModelError, UpstreamCut, UpstreamMalformed, UpstreamServerError
 from vfnb.interception.answers import JSON, failure, stopped, stream_failure
+from vfnb.interception.edits import Pins, rewrites_of
 from vfnb.interception.exchange import Exchange, Whole
 from vfnb.interception.faults import CallCancelled, SessionStopped
 from vfnb.interception.turns import Turn, forwarded, markers
@@ -92,10 +93,11 @@ class Call:
     def _request(self) -> ModelRequest:
         turn, session = self._turn, self._session
         graph = session.graph
+        body = turn.split.body if session.pins is None else session.pins.body(turn)
         return ModelRequest(
             dialect=turn.dialect,
-            split=turn.split,
-            body=turn.split.body,
+            split=turn.split if body is turn.split.body else None,
+            body=body,
             messages=lambda: turn.messages(graph),
             tools=turn.tools,
             model=turn.model,
@@ -121,16 +123,23 @@ class Call:
         response = reply.response
         if response is None:
             response = self._read(reply.body or b"")
-        if not await self._commit(response, reply):
+        answer = await self._commit(response, reply)
+        if answer is None:
             return
+        if answer is response and self._exchange.framed and not self._turn.stream and reply.body is not None:
+            await self._exchange.reply(Whole(200, JSON, reply.body))
+        else:
+            await self._answer(answer)
+
+    async def _answer(self, response: Response) -> None:
+        """A whole answer in the form that the program asked for."""
         turn, exchange = self._turn, self._exchange
         if not exchange.framed:
             await exchange.reply(Whole(200, JSON, b""))
         elif turn.stream:
             await self._play(response)
         else:
-            body = reply.body if reply.body is not None else self._frame(response)
-            await exchange.reply(Whole(200, JSON, body))
+            await exchange.reply(Whole(200, JSON, self._frame(response)))
 
     def _tries(self, errors: list[ModelError]) -> None:
         """The client's own tries that failed before this answer, each as a call of its own."""
@@ -138,7 +147,7 @@ class Call:
         for error in errors:
             told = error_info(error, stage="agent")
             tried = msgspec.structs.replace(
-                record, error=told, status=error.status or 502, delivered=False, end=told.at
+                record, error=told, status=error.status or 502, delivered=False, end=told.at, rewrites=[]
             )
             delta = session.graph.commit(tried, parent=turn.parent, new=turn.new, reply=None)
             session.store_later(delta)
@@ -166,7 +175,7 @@ class Call:
     async def _stream(self, reply: Reply, chunks: AsyncIterator[bytes]) -> None:
         """Pass events on as they come, keep the last back until the call is stored."""
         exchange, record = self._exchange, self._record
-        live = self._turn.stream and exchange.framed and not self._session.hooks.on_response
+        live = self._turn.stream and exchange.framed and not self._session.hooks.whole_turns
         turn = self._turn
         reader = turn.dialect.reader(usage=turn.dialect.wants_usage(turn.split.fields))
         kept: list[bytes] = []
@@ -193,14 +202,13 @@ class Call:
             await self._cut(reader, failed)
             return
         response = self._finished(reader)
-        if not await self._commit(response, reply):
+        answer = await self._commit(response, reply)
+        if answer is None:
             return
-        if not exchange.framed:
-            await exchange.reply(Whole(200, JSON, b""))
-        elif self._turn.stream:
+        if answer is response and exchange.framed and self._turn.stream:
             await exchange.end(b"".join(kept) + reader.held)
         else:
-            await exchange.reply(Whole(200, JSON, self._frame(response)))
+            await self._answer(answer)
 
     def _finished(self, reader: StreamReader) -> Response:
         try:
@@ -224,8 +232,8 @@ class Call:
 
     # the record
 
-    async def _commit(self, response: Response, reply: Reply) -> bool:
-        """Record the answer and make it durable; False if a hook or a stop took its place."""
+    async def _commit(self, response: Response, reply: Reply) -> Response | None:
+        """Record the answer and make it durable; returns what the program gets, None if a stop took its place."""
         session, record = self._session, self._record
         record.id = response.id
         record.served_model = record.served_model or response.model
@@ -235,12 +243,28 @@ class Call:
         self._exchange.response = response
         await session.journal.append(session.trace.id, self._add(response, reply))
         session.succeeded()
-        if session.hooks.on_response:
-            stop = await session.hooks.response(response, session.trace)
+        return await self._hooked(response) if session.hooks.whole_turns else response
+
+    async def _hooked(self, response: Response) -> Response | None:
+        """Show the recorded turn to the hooks."""
+        session, hooks, dialect = self._session, self._session.hooks, self._turn.dialect
+        hosted = response.hosted_results = dialect.hosted_results(response)
+        if hooks.on_response:
+            stop = await hooks.response(response, session.trace)
             if stop is not None:
                 await self._stop(stop)
-                return False
-        return True
+                return None
+        if not hooks.edits_response:
+            return response
+        answer, edits = await hooks.answer(response, session.trace)
+        if not edits:
+            return response
+        if answer.hosted_results != hosted:
+            answer = dialect.replace_hosted(answer, answer.hosted_results)
+        delta = session.graph.show(self._record.index, answer.message, rewrites_of("response", edits))
+        await session.journal.append(session.trace.id, delta)
+        self._exchange.response = answer
+        return answer
 
     def _priced(self, response: Response) -> Usage | None:
         usage, price = response.usage, self._session.client.price
@@ -259,7 +283,12 @@ class Call:
             reply=None if response is None else response.message,
             tokens=None if reply is None else reply.tokens,
         )
-        turn.splitter.remember(turn.split, record.prompt_node)
+        mark: object = record.prompt_node
+        if session.pins is not None:
+            session.pins.pin(turn, record.prompt_node)
+            mark = session.pins.mark(turn, record.prompt_node)
+        if mark is not None:
+            turn.splitter.remember(turn.split, mark)
         session.retries.note(turn.digest, record.index, failed=response is None)
         self._exchange.call = record.index
         self._leave()
@@ -312,6 +341,15 @@ class Call:
             task.uncancel()
         exchange.error = error
         await exchange.fail(stopped(self._turn.dialect, why), self._stop_event(why))
+
+    async def edit(self, pins: Pins) -> None:
+        """Let hooks rewrite the new messages."""
+        session, turn = self._session, self._turn
+        turn.settle(session.graph)
+        request = self.hook_request()
+        first = len(request.messages) - len(turn.new)
+        edits = await session.hooks.edit(request, first, session.trace)
+        self._record.rewrites = pins.apply(turn, edits, first)
 
     def hook_request(self) -> Request:
         """The request as hooks see it."""

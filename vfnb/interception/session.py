@@ -15,6 +15,7 @@ from vfnb.errors import ContextLengthError, ModelError
 from vfnb.interception.answers import failure, stopped
 from vfnb.interception.call import Call
 from vfnb.interception.completion import Completion
+from vfnb.interception.edits import Pins
 from vfnb.interception.exchange import Exchange
 from vfnb.interception.faults import SessionClosed, SessionStopped
 from vfnb.interception.hooks import Hooks
@@ -96,6 +97,8 @@ class Session:
         self.last_request: float | None = None
         """When the last request came, in seconds of the engine loop's clock."""
         self.retries = Retries(self.settings.keep_bytes)
+        self.pins = Pins(self.graph) if self.hooks.edits_request else None
+        """The messages that hooks have rewritten."""
         self._reader = TurnReader(self.graph)
         self._watch = Watch(self.retries, self.settings)
         self._closed = False
@@ -275,9 +278,17 @@ class Session:
 
     async def _ask_hooks(self, call: Call) -> str | None:
         hooks = self.hooks
-        stop = await hooks.trace(self.trace) if hooks.on_trace else None
-        if stop is None and hooks.on_request:
-            stop = await hooks.request(call.hook_request(), self.trace)
+        if not (hooks.on_trace or hooks.on_request or hooks.edits_request):
+            return None
+        self._progress = None  # a slow hook is no silent upstream
+        try:
+            stop = await hooks.trace(self.trace) if hooks.on_trace else None
+            if stop is None and hooks.on_request:
+                stop = await hooks.request(call.hook_request(), self.trace)
+            if stop is None and self.pins is not None:
+                await call.edit(self.pins)
+        finally:
+            self._progress = asyncio.get_running_loop().time()
         return stop
 
     def leave(self) -> None:

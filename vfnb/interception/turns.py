@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from vfnb.dialects import Dialect, Split, Splitter
+from vfnb.interception.edits import Known
 from vfnb.trace.identity import Identity, identity
 from vfnb.types import Message, Messages, SystemMessage, Tool
 
@@ -32,6 +33,8 @@ class Turn:
         "model",
         "new",
         "parent",
+        "pins",
+        "replaced",
         "split",
         "splitter",
         "stream",
@@ -50,6 +53,10 @@ class Turn:
         self.new: list[tuple[Message, Identity]] = []
         self.tool_key: str | None = None
         self.tools: list[Tool] = []
+        self.pins: dict[int, Identity] = {}
+        """What the program said in place of rewritten new messages, by their distance from the last one."""
+        self.replaced: dict[int, bytes] | None = None
+        """The history's items that were written anew for the upstream, by position; None until then."""
 
     def messages(self, graph: MessageGraph) -> Messages:
         """The whole prompt."""
@@ -87,6 +94,8 @@ class TurnReader:
         turn.tool_key, turn.tools = self._read_tools(dialect, split)
         if isinstance(split.known, int):
             turn.parent = split.known
+        elif isinstance(split.known, Known):
+            turn.parent = split.known.node
         if type(dialect).join is Dialect.join and dialect.history is not None:
             self._read_items(turn)
         else:

@@ -1,7 +1,7 @@
 """The message graph and the trace: what one rollout said, sampled and scored."""
 
 from vfnb.trace.branches import Branch
-from vfnb.trace.calls import ErrorInfo, ModelCall, decode_call, encode_call, error_info
+from vfnb.trace.calls import ErrorInfo, ModelCall, Rewrite, decode_call, encode_call, error_info
 from vfnb.trace.causes import CAUSES, Fork
 from vfnb.trace.graph import Counters, MessageGraph, Node
 from vfnb.trace.identity import Identity, address, content, decode_content, identity, same
@@ -9,6 +9,7 @@ from vfnb.trace.judging import JudgeCall
 from vfnb.trace.nodes import MessageNode, NodeList
 from vfnb.trace.pack import Packed, pack, unpack
 from vfnb.trace.records import SCHEMA_VERSION, Delta, NodeRecord, TokenRecord, trace_from_records
+from vfnb.trace.rewrites import Rewritten
 from vfnb.trace.samples import Sample
 from vfnb.trace.trace import END_STATES, Reward, Span, TaskInfo, Trace
 
@@ -31,6 +32,8 @@ __all__ = [
     "NodeRecord",
     "Packed",
     "Reward",
+    "Rewrite",
+    "Rewritten",
     "Sample",
     "Span",
     "TaskInfo",

@@ -15,6 +15,7 @@ from vfnb.types import Usage
 __all__ = [
     "ErrorInfo",
     "ModelCall",
+    "Rewrite",
     "call_from",
     "call_schema",
     "decode_call",
@@ -47,6 +48,23 @@ class ErrorInfo(BaseModel):
     """Rollout stage: boot, setup, agent, finalize, scoring."""
 
 
+class Rewrite(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """What one intercept changed in one message of a call. `vfnb.trace.rewrites` has both sides as messages."""
+
+    hook: str
+    """Name of the intercept."""
+    stage: str
+    """`request`, `response` or `tool`."""
+    before: str
+    """The message (or the tool call) as it came to the intercept, as JSON."""
+    after: str | None = None
+    """What it became, as JSON; None if that is the message of the graph itself."""
+    back: int = 0
+    """Of a request: how many messages before the prompt's last one it stands."""
+    cut: int = 0
+    """UTF-8 bytes that were over the limit for rewritten texts and are gone."""
+
+
 class ModelCall(msgspec.Struct, kw_only=True, omit_defaults=True):
     """One exchange with a model. Times are Unix seconds; node numbers index `MessageGraph.nodes`."""
 
@@ -65,6 +83,10 @@ class ModelCall(msgspec.Struct, kw_only=True, omit_defaults=True):
     """The last prompt message."""
     reply_node: int | None = None
     """The sampled message; None for a failed or cut call."""
+    shown_node: int | None = None
+    """What the harness got in place of the sampled message, if an intercept replaced it."""
+    rewrites: list[Rewrite] = []
+    """What intercepts changed, in the order in which they ran."""
     status: int = 200
     """HTTP status as the harness got it."""
     finish_reason: str | None = None
@@ -188,4 +210,5 @@ def call_schema() -> dict[str, Any]:
         [ModelCall], schema_hook=_schema_hook, ref_template="#/$defs/{name}"
     )
     schema: dict[str, Any] = found["ModelCall"]
+    schema["properties"]["rewrites"]["items"] = found["Rewrite"]
     return schema

@@ -88,6 +88,8 @@ class _Explainer:
         return Fork(cause, first.depth, _difference(older, first), detail, first.index, call.index, position)
 
     def _cause(self, first: Node, call: ModelCall) -> tuple[str, str]:
+        if call.shown_node == first.index:
+            return "history_edited", "intercepted"
         for rule in (self._subagent, self._compaction, self._side_call, self._tokens, self._same_request):
             found = rule(first, call)
             if found is not None:

@@ -119,7 +119,8 @@ class Evidence:
         if call.reply_node is None:
             return False
         if call.index not in self._returns:
-            self._returns[call.index] = self._find_reply(self.nodes[call.reply_node])
+            got = call.reply_node if call.shown_node is None else call.shown_node
+            self._returns[call.index] = self._find_reply(self.nodes[got])
         return self._returns[call.index]
 
     def _find_reply(self, reply: Node) -> bool:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from vfnb.errors import TraceError
-from vfnb.trace.calls import ModelCall, encode_call
+from vfnb.trace.calls import ModelCall, Rewrite, encode_call
 from vfnb.trace.counters import Counters
 from vfnb.trace.identity import Identity, content, identity, same
 from vfnb.trace.node import Node, distinct
@@ -50,6 +50,7 @@ class MessageGraph:
         self._new_tools: list[str] = []
         self._cuts: dict[int, list[str]] = {}
         self._known: set[bytes] | None = set()
+        self._pins: dict[tuple[int, bytes], tuple[Identity, int]] = {}
 
     # Reading
 
@@ -128,8 +129,12 @@ class MessageGraph:
     def _candidates(self, parent: int, wanted: Identity) -> Sequence[int]:
         table = self._table()
         found = table.get((parent, wanted.key))
-        if not found:
+        if found is None:
             return ()
+        if self._pins:
+            pinned = self._pins.get((parent, wanted.key))
+            if pinned is not None and same(pinned[0], wanted):
+                return (pinned[1],)
         nodes = self.nodes
         matches = [index for index in found if same(nodes[index].identity, wanted)]
         if len(matches) > 1:
@@ -250,6 +255,27 @@ class MessageGraph:
         self.counters.add(call)
         self.version += 1
         delta.call = encode_call(call)
+        return delta
+
+    def pin(self, said: Identity, node: int) -> None:
+        """From now on a message that the harness sends matches a node with other words in its place.
+
+        Args:
+            said: the message as the harness sends it.
+            node: what the model got instead. The first one of a place stays.
+        """
+        place = self.nodes[node].parent, said.key
+        self._table().setdefault(place, [])
+        self._pins.setdefault(place, (said, node))
+
+    def show(self, index: int, message: Message, rewrites: list[Rewrite]) -> Delta:
+        """Record what the harness gets in place of a call's sampled message; that one stays as it is."""
+        delta = Delta()
+        call = self.calls[index]
+        parent = call.prompt_node
+        shown = self._add(parent, message, identity(message), index, sampled=False, delta=delta)
+        delta.nodes.append(NodeRecord(shown, parent, self.nodes[shown].content_key, index))
+        delta.call = self.update_call(index, shown_node=shown, rewrites=[*call.rewrites, *rewrites]).call
         return delta
 
     def update_call(self, index: int, **changes: Any) -> Delta:

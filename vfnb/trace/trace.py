@@ -28,6 +28,7 @@ from vfnb.trace.calls import ErrorInfo, ModelCall
 from vfnb.trace.graph import MessageGraph
 from vfnb.trace.judging import JudgeCall
 from vfnb.trace.nodes import NodeList
+from vfnb.trace.rewrites import Rewritten, rewrites
 from vfnb.types import Messages, Usage
 
 if TYPE_CHECKING:
@@ -175,7 +176,8 @@ class Trace(BaseModel):
         call = self._main_call()
         if call is None or call.reply_node is None:
             return branches[0] if branches else None
-        start = self._dag.nodes[call.reply_node].branch
+        got = call.reply_node if call.shown_node is None else call.shown_node
+        start = self._dag.nodes[got].branch
         return next(branch for branch in branches if branch.id == start)
 
     @property
@@ -190,9 +192,10 @@ class Trace(BaseModel):
         if self.answer is not None:
             return self.answer
         call = self._main_call()
-        return (
-            "" if call is None or call.reply_node is None else self._dag.nodes[call.reply_node].message.text
-        )
+        if call is None or call.reply_node is None:
+            return ""
+        got = call.reply_node if call.shown_node is None else call.shown_node
+        return self._dag.nodes[got].message.text
 
     def _main_call(self) -> ModelCall | None:
         """The last delivered call with a reply; one that was declared a side matter only if there is no other."""
@@ -211,6 +214,11 @@ class Trace(BaseModel):
         main = self._dag.calls[0].markers.get("agent")
         kind = call.markers.get("kind")
         return kind in ("compaction", "side_call", "subagent") or call.markers.get("agent") != main
+
+    @property
+    def rewrites(self) -> list[Rewritten]:
+        """What intercepts changed, in the order of the calls: each message before and after."""
+        return rewrites(self._dag)
 
     # Numbers
 

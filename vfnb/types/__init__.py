@@ -1,6 +1,6 @@
 """Canonical types: messages, tools, usage, sampling. Nothing here knows a provider."""
 
-from vfnb.types.calls import FinishReason, Request, Response, SamplingConfig, Tool, Usage
+from vfnb.types.calls import FinishReason, HostedResult, Request, Response, SamplingConfig, Tool, Usage
 from vfnb.types.messages import (
     AssistantMessage,
     Content,
@@ -38,6 +38,7 @@ __all__ = [
     "FileContentPart",
     "FileSource",
     "FinishReason",
+    "HostedResult",
     "ImageUrlContentPart",
     "ImageUrlSource",
     "Message",

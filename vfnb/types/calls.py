@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from vfnb.types.messages import AssistantMessage, Messages
 from vfnb.types.parts import Open
 
-__all__ = ["FinishReason", "Request", "Response", "SamplingConfig", "Tool", "Usage"]
+__all__ = ["FinishReason", "HostedResult", "Request", "Response", "SamplingConfig", "Tool", "Usage"]
 
 FinishReason = Literal["stop", "length", "tool_calls", "content_filter", "error"]
 
@@ -88,6 +88,18 @@ class Request(BaseModel):
     sampling: dict[str, Any] = {}
 
 
+class HostedResult(BaseModel):
+    """What a tool that the provider runs by itself (a web search, for example) put into a model's answer."""
+
+    id: str
+    tool: str = ""
+    """Name of the tool, as the provider has it."""
+    text: str = ""
+    """What the model read."""
+    signed: bool = False
+    """The provider checks it when it comes back: it can be read and not be replaced."""
+
+
 class Response(BaseModel):
     """A model's answer as a hook sees it before the harness does."""
 
@@ -96,6 +108,8 @@ class Response(BaseModel):
     usage: Usage | None = None
     id: str = ""
     model: str = ""
+    hosted_results: list[HostedResult] = []
+    """Results of the provider's own tools, where the dialect has them; only hooks get them."""
 
     @property
     def text(self) -> str:
