@@ -64,11 +64,13 @@ if TYPE_CHECKING:
     from vfnb.tasks import Toolset as Toolset
     from vfnb.tasks import ToolsetConfig as ToolsetConfig
     from vfnb.tasks import ToolsetTimeout as ToolsetTimeout
+    from vfnb.tasks import intercept as intercept
     from vfnb.tasks import load_taskset as load_taskset
     from vfnb.tasks import metric as metric
     from vfnb.tasks import parse_judge_choice as parse_judge_choice
     from vfnb.tasks import resolve_text_prompt as resolve_text_prompt
     from vfnb.tasks import reward as reward
+    from vfnb.tasks import stop as stop
     from vfnb.tasks import tool as tool
     from vfnb.trace import Branch as Branch
     from vfnb.trace import ErrorInfo as ErrorInfo
@@ -83,6 +85,7 @@ if TYPE_CHECKING:
     from vfnb.types import ContentPart as ContentPart
     from vfnb.types import FileContentPart as FileContentPart
     from vfnb.types import FileSource as FileSource
+    from vfnb.types import HostedResult as HostedResult
     from vfnb.types import ImageUrlContentPart as ImageUrlContentPart
     from vfnb.types import ImageUrlSource as ImageUrlSource
     from vfnb.types import Message as Message
@@ -126,13 +129,13 @@ _ROOMS: dict[str, str] = {
         "Criterion DecisionJudge DecisionJudgeConfig Judge JudgeConfig JudgeResponse JudgeScore Judges "
         "McpServer ReferenceJudge ReferenceJudgeConfig RubricJudge RubricJudgeConfig SelectConfig "
         "SharedToolsetConfig State Task TaskConfig TaskData TaskJudge TaskJudgeConfig Taskset "
-        "TasksetConfig Toolset ToolsetConfig ToolsetTimeout load_taskset metric parse_judge_choice "
-        "resolve_text_prompt reward tool"
+        "TasksetConfig Toolset ToolsetConfig ToolsetTimeout intercept load_taskset metric parse_judge_choice "
+        "resolve_text_prompt reward stop tool"
     ),
     "vfnb.trace": "Branch ErrorInfo Fork JudgeCall ModelCall Sample Trace",
     "vfnb.types": (
         "AssistantMessage AudioContentPart AudioSource ContentPart FileContentPart FileSource "
-        "ImageUrlContentPart ImageUrlSource Message Messages OpaqueContentPart OtherMessage "
+        "HostedResult ImageUrlContentPart ImageUrlSource Message Messages OpaqueContentPart OtherMessage "
         "ReasoningContentPart RefusalContentPart Request Response SamplingConfig SystemMessage "
         "TextContentPart Tool ToolCall ToolMessage Usage UserMessage"
     ),
@@ -168,6 +171,7 @@ __all__ = [
     "Harness",
     "HarnessConfig",
     "HarnessSession",
+    "HostedResult",
     "ImageUrlContentPart",
     "ImageUrlSource",
     "Judge",
@@ -234,6 +238,7 @@ __all__ = [
     "extract_boxed_answer",
     "extract_number",
     "harness",
+    "intercept",
     "load",
     "load_taskset",
     "make_agent",
@@ -246,6 +251,7 @@ __all__ = [
     "resolve_text_prompt",
     "reward",
     "schema",
+    "stop",
     "tool",
     "verify_boxed_math_answer",
     "verify_numeric_answer",

@@ -66,6 +66,7 @@ class Agent:
         self.harness.check_task(task)
         if task.has_tools():
             check_tools(task, self.harness.name, supported=self.harness.SUPPORTS_MCP)
+        _check_hooks(self.harness, task)
         check_placement(task, self.runtime)
 
     async def run(self, task: Task[Any, Any, Any]) -> Trace:
@@ -131,6 +132,16 @@ class Agent:
 
     def __repr__(self) -> str:
         return f"<Agent {self.harness.name} x {self.client.name} in {self.runtime.type}>"
+
+
+def _check_hooks(harness: Harness[Any], task: Task[Any, Any, Any]) -> None:
+    task.hooks("stop")  # the config's functions are there and fit
+    gates = [hook.spec.name for hook in task.hooks("intercept") if hook.spec.on == "tool"]
+    if gates and not harness.SUPPORTS_TOOL_INTERCEPTION:
+        raise ConfigError(
+            f"{type(task).__name__}.{gates[0]} intercepts tool calls, which harness {harness.name!r} does not ask "
+            "about before it runs them; use a harness with SUPPORTS_TOOL_INTERCEPTION, or a vf.Response stop"
+        )
 
 
 def make_agent(

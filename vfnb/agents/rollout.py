@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vfnb import loops
+from vfnb.agents.hooks import task_hooks
 from vfnb.agents.journal import Journal
 from vfnb.agents.session import HarnessSession
 from vfnb.agents.verdict import Verdict, judge
@@ -145,6 +146,7 @@ class Rollout:
             agent.client,
             sampling=agent.sampling,
             limits=agent.limits,
+            hooks=task_hooks(self.task, self.trace, runtime, self._print),
             journal=self.journal,
         )
         self.view = HarnessSession(

@@ -138,6 +138,25 @@ class HarnessSession:
             self._mcp_servers = {} if tools is None else loops.hooks().run(tools.serve())
         return dict(self._mcp_servers)
 
+    async def check_tool(self, call: ToolCall) -> ToolMessage | None:
+        """Ask the task whether a tool may run. Harnesses with `SUPPORTS_TOOL_INTERCEPTION` ask before each call.
+
+        Args:
+            call: as it came in the model's answer; it is matched by its id.
+
+        Returns:
+            The result to send in the tool's place; None to run it. At once if the task has nothing to say.
+
+        Raises:
+            HarnessError: the model has made no such call.
+            HookFailed: the task's intercept failed, and with it the rollout.
+        """
+        if not self._session.hooks.on_tool:
+            return None
+        from vfnb.interception import check_tool
+
+        return await loops.engine().do(check_tool(self._session, call))
+
     def openai(self) -> Any:
         """An `openai.AsyncOpenAI` client of this rollout (needs the `openai` extra)."""
         try:

@@ -117,7 +117,8 @@ class Pins:
         dialect, split = turn.dialect, turn.split
         if dialect.history is None:
             raise ConfigError(
-                f"dialect {dialect.name!r} cannot rewrite requests: define history, decode(item) and encode(messages)"
+                f"dialect {dialect.name!r} cannot rewrite requests: define history, decode(item) and "
+                "encode(messages)"
             )
         rest = iter(spoken)
         for position, item in enumerate(split.items, split.n_known):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from vfnb.store import TaskRow
-from vfnb.tasks import judge_code, rollout_code, score_code, tools_identity
+from vfnb.tasks import judge_code, plug, rollout_code, score_code, shapes_rollout, tools_identity
+from vfnb.tasks.plugged import Plugged
 from vfnb.utils.ids import canonical_json, digest, new_id
 
 if TYPE_CHECKING:
@@ -37,34 +38,25 @@ def plan(tasks: Sequence[Task[Any, Any, Any]], agent: Agent, rollouts: int) -> l
     """The units of a run, task by task."""
     setting = agent.identity()
     setting_known = _known(setting)
-    codes: dict[type, tuple[str | None, str | None]] = {}
     toolsets = _Toolsets()
     judged: dict[tuple[type, int], str | None] = {}  # by class and config object, which tasks share
     units = []
-    for task in tasks:
-        kind = type(task)
-        if kind not in codes:
-            codes[kind] = rollout_code(kind), score_code(kind)
-        code, scoring = codes[kind]
-        config = canonical_json(task.config.model_dump(mode="json", exclude={"judges"}))  # see judge_code
+    for task, code in _codes(tasks):
         content = task.data.content_hash()
-        tools = toolsets.of(task, config)
-        if code is None or tools is None or not setting_known:
+        tools = toolsets.of(task, code.scoring)
+        if code.rollout is None or tools is None or not setting_known:
             rollout_hash = new_id()
         else:
-            # A task's settings matter to the rollout only if some of its code runs before it.
             rollout_hash = digest(
-                content,
-                canonical_json(setting),
-                code,
-                task.key,
-                config if hasattr(kind, "setup") else b"",
-                *tools,
+                content, canonical_json(setting), code.rollout, task.key, code.settings, *tools
             )
-        if (kind, id(task.config)) not in judged:
-            judged[kind, id(task.config)] = judge_code(task)
-        judges = judged[kind, id(task.config)]
-        score_hash = new_id() if scoring is None or judges is None else digest(scoring, config, judges)
+        place = type(task), id(task.config)
+        if place not in judged:
+            judged[place] = judge_code(task)
+        judges = judged[place]
+        score_hash = (
+            new_id() if code.score is None or judges is None else digest(code.score, code.scoring, judges)
+        )
         group = digest(rollout_hash, task.key, size=8)
         units += [
             Unit(task=task, rollout=i, group=group, rollout_hash=rollout_hash, score_hash=score_hash)
@@ -89,6 +81,40 @@ class _Toolsets:
             known = all(_known(item) for item in items)
             self._found[place] = (canonical_json(items),) if known and items else () if known else None
         return self._found[place]
+
+
+@dataclass(slots=True, frozen=True)
+class _Code:
+    """Digests of a task class's code, with what its config brings, and its settings as JSON."""
+
+    rollout: str | None
+    score: str | None
+    settings: bytes
+    """What the settings matter to the rollout: nothing if no code of the task runs before its end."""
+    scoring: bytes
+
+
+def _codes(tasks: Sequence[Task[Any, Any, Any]]) -> Iterator[tuple[Task[Any, Any, Any], _Code]]:
+    """Each task, with hooks that stay as they are now, and its code."""
+    known: dict[tuple[type, int], tuple[Plugged, _Code]] = {}
+    for task in tasks:
+        kind, config = type(task), task.config
+        if (kind, id(config)) not in known:
+            plugged = plug(kind, config)
+            early = config.model_dump(mode="json", exclude=set(config.SCORING))
+            known[kind, id(config)] = (
+                plugged,
+                _Code(
+                    rollout=rollout_code(kind, plugged),
+                    score=score_code(kind, plugged),
+                    settings=canonical_json(early) if shapes_rollout(kind, plugged) else b"",
+                    scoring=canonical_json(
+                        config.model_dump(mode="json", exclude={"judges"})
+                    ),  # see judge_code
+                ),
+            )
+        plugged, code = known[kind, id(config)]
+        yield task.with_hooks(plugged), code
 
 
 def _known(setting: dict[str, Any]) -> bool:

@@ -2,8 +2,9 @@
 
 from vfnb.tasks.calling import call_hook, parameters_of
 from vfnb.tasks.data import NetworkPolicy, TaskData, TaskResources, TaskTimeout
-from vfnb.tasks.hashing import judge_code, rollout_code, score_code
-from vfnb.tasks.hooks import Hook, HookSpec, metric, reward
+from vfnb.tasks.hashing import judge_code, rollout_code, score_code, shapes_rollout
+from vfnb.tasks.hooks import Hook, HookSpec, intercept, metric, reward, stop
+from vfnb.tasks.intercepts import answer_of, call_result, copy_of, edits_of, shortened
 from vfnb.tasks.judges import (
     Criterion,
     DecisionJudge,
@@ -22,6 +23,7 @@ from vfnb.tasks.judges import (
     parse_judge_choice,
 )
 from vfnb.tasks.loading import load_taskset, taskset_class, tasksets
+from vfnb.tasks.plugged import plug
 from vfnb.tasks.prompts import resolve_text_prompt
 from vfnb.tasks.scoring import (
     Score,
@@ -87,14 +89,20 @@ __all__ = [
     "Toolset",
     "ToolsetConfig",
     "ToolsetTimeout",
+    "answer_of",
     "call_hook",
+    "call_result",
     "check_tools",
+    "copy_of",
+    "edits_of",
+    "intercept",
     "judge_code",
     "load_taskset",
     "metric",
     "parameters_of",
     "parse_judge_choice",
     "plain_hook",
+    "plug",
     "resolve_text_prompt",
     "reward",
     "rollout_code",
@@ -103,6 +111,9 @@ __all__ = [
     "run_validate",
     "score",
     "score_code",
+    "shapes_rollout",
+    "shortened",
+    "stop",
     "taskset_class",
     "tasksets",
     "tool",

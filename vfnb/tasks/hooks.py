@@ -6,11 +6,13 @@ import inspect
 import math
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import FunctionType
 from typing import Any, TypeVar, overload
 
 from vfnb.errors import HookError
+from vfnb.tasks.stages import STAGES, Scope, scope_of, stage_of
+from vfnb.trace.trace import LIMIT_STOPS
 from vfnb.utils.config import nearest
 
 __all__ = [
@@ -19,16 +21,26 @@ __all__ = [
     "Hook",
     "HookSpec",
     "check_signature",
+    "defined",
     "hooks_of",
+    "intercept",
     "metric",
+    "parameters",
+    "plain_spec",
     "reward",
     "spec_of",
+    "stop",
 ]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _SCORING = ("trace", "runtime", "task", "state")
-MARKED: dict[str, tuple[str, ...]] = {"metric": _SCORING, "reward": _SCORING}
+MARKED: dict[str, tuple[str, ...]] = {
+    "metric": _SCORING,
+    "reward": _SCORING,
+    "stop": _SCORING,
+    "intercept": _SCORING,
+}
 """Kinds of decorated hooks and the parameters each may ask for by name."""
 LIFECYCLE: dict[str, tuple[str, ...]] = {
     "setup": ("trace", "runtime", "task", "state"),
@@ -48,6 +60,11 @@ class HookSpec:
     name: str
     weight: float = 1.0
     priority: float = 0
+    on: str = ""
+    """Stage of a stop or an intercept: `request`, `response`, `trace` or `tool`."""
+    payload: str = ""
+    """Name of the parameter that gets what the stage is about."""
+    skip_scoring: bool = False
 
 
 @dataclass(frozen=True)
@@ -89,17 +106,108 @@ def metric(function: Any = None, /, *, priority: float = 0) -> Any:
     return _decorate("metric", function, priority=priority)
 
 
-def _decorate(kind: str, function: Any, **settings: Any) -> Any:
+@overload
+def stop(function: F, /) -> F: ...
+@overload
+def stop(*, on: str | None = None, skip_scoring: bool = False, priority: float = 0) -> Callable[[F], F]: ...
+def stop(
+    function: Any = None, /, *, on: str | None = None, skip_scoring: bool = False, priority: float = 0
+) -> Any:
+    """Mark a check that ends the agent's run when it returns True; its name becomes `trace.stop_condition`.
+
+    It may be sync or async. The annotation of a parameter says when it runs: `vf.Request` before a request goes to
+    the model, `vf.Response` before an answer goes to the harness, `vf.Trace` before each model call. It may also
+    take `trace`, `runtime`, `task` (the TaskData) and `state` by name.
+
+    Args:
+        on: the stage outright: `"request"`, `"response"` or `"trace"`.
+        skip_scoring: a trace that it ends has no metrics, rewards and judges; its reward is 0.0.
+        priority: higher is asked first; equal ones in the order of definition.
+
+    Raises:
+        HookError: the stage cannot be told, or a parameter has another name; raised at the definition.
+    """
+    return _decorate("stop", function, on=on, skip_scoring=skip_scoring, priority=priority)
+
+
+@overload
+def intercept(function: F, /) -> F: ...
+@overload
+def intercept(*, on: str | None = None, priority: float = 0) -> Callable[[F], F]: ...
+def intercept(function: Any = None, /, *, on: str | None = None, priority: float = 0) -> Any:
+    """Mark a function that may change what passes between harness and model. It returns None to change nothing.
+
+    Of a `vf.Request` it may return a copy with other contents in the new user and tool messages; of a
+    `vf.Response` one with another text; of a `vf.ToolCall` a `vf.ToolMessage` (or its text) in place of running the
+    tool, in harnesses with `SUPPORTS_TOOL_INTERCEPTION`. Other parameters, and the stage, as for `stop`.
+
+    Args:
+        on: the stage outright: `"request"`, `"response"` or `"tool"`.
+        priority: higher runs first and the others see what it made.
+
+    Raises:
+        HookError: the stage cannot be told, or a parameter has another name; raised at the definition.
+    """
+    return _decorate("intercept", function, on=on, priority=priority)
+
+
+def _decorate(kind: str, function: Any, *, on: Any = None, **settings: Any) -> Any:
+    scope = scope_of(3) if kind in STAGES else {}
+
     def mark(target: Any) -> Any:
         plain = getattr(target, "__func__", target)  # under a static or class method
         if not callable(plain) or isinstance(plain, type):
             raise HookError(f"@{kind} is for functions, got {target!r}")
-        setattr(plain, _MARK, HookSpec(kind, getattr(plain, "__name__", kind), **settings))
-        if not _in_class_body(plain):
-            check_signature(plain, kind, MARKED[kind], method=False)
+        inside = _in_class_body(plain)
+        spec = HookSpec(kind, getattr(plain, "__name__", kind), **settings)
+        spec = _staged(spec, plain, on, scope)
+        if kind == "stop" and spec.name in LIMIT_STOPS:
+            raise HookError(f"{_label(plain, kind, '')}: its name is that of a limit; give it another one")
+        setattr(plain, _MARK, spec)
+        if not inside:
+            check_signature(plain, kind, parameters(spec), method=False)
         return target
 
     return mark if function is None else mark(function)
+
+
+def _staged(spec: HookSpec, function: Any, on: str | None, scope: Scope) -> HookSpec:
+    """The spec with its stage, if it has one."""
+    if spec.kind not in STAGES:
+        return spec
+    try:
+        stage, payload = stage_of(function, spec.kind, on, scope)
+    except ValueError as error:
+        raise HookError(f"{_label(function, spec.kind, '')}: {error}") from None
+    return replace(spec, on=stage, payload=payload)
+
+
+def parameters(spec: HookSpec) -> tuple[str, ...]:
+    """The parameters that a hook may ask for by name."""
+    names = MARKED[spec.kind]
+    return (spec.payload, *names) if spec.payload and spec.payload not in names else names
+
+
+def plain_spec(function: Callable[..., Any], kind: str, name: str | None = None) -> HookSpec:
+    """What a function outside any class is as a hook of a kind: what its decorator says, else the defaults.
+
+    Raises:
+        HookError: it is decorated as another kind, takes a wrong parameter, or its stage cannot be told.
+    """
+    found = spec_of(function)
+    if found is None:
+        spec = HookSpec(kind, name or str(getattr(function, "__name__", kind)))
+        spec = _staged(spec, function, None, {})
+    else:
+        spec = replace(found, name=name or found.name)
+    if spec.kind != kind:
+        raise HookError(f"{spec.name} is a {spec.kind}, but a {kind} is wanted; decorate it with @{kind}")
+    if kind == "stop" and spec.name in LIMIT_STOPS:
+        raise HookError(
+            f"a stop cannot be called {spec.name!r}, which is the name of a limit; give it another name"
+        )
+    check_signature(function, kind, parameters(spec), method=False)
+    return spec
 
 
 def _in_class_body(function: Any) -> bool:
@@ -129,10 +237,14 @@ _found: weakref.WeakKeyDictionary[type, dict[str, list[tuple[str, HookSpec]]]] =
 
 
 def _search(cls: type, kind: str) -> list[tuple[str, HookSpec]]:
+    return sorted(defined(cls, kind), key=lambda hook: -hook[1].priority)
+
+
+def defined(cls: type, kind: str) -> list[tuple[str, HookSpec]]:
+    """The same in the order of definition."""
     names = {name: None for level in reversed(cls.__mro__) for name in vars(level)}
     found = [(name, spec_of(inspect.getattr_static(cls, name))) for name in names]
-    hooks = [(name, spec) for name, spec in found if spec is not None and spec.kind == kind]
-    return sorted(hooks, key=lambda hook: -hook[1].priority)
+    return [(name, spec) for name, spec in found if spec is not None and spec.kind == kind]
 
 
 def check_signature(
@@ -143,12 +255,12 @@ def check_signature(
     Raises:
         HookError: names class, method, file and line, the wrong parameter and the nearest right one.
     """
-    parameters = list(inspect.signature(function).parameters.values())
+    taken = list(inspect.signature(function).parameters.values())
     if method:
-        if not parameters:
+        if not taken:
             raise HookError(f"{_label(function, kind, owner)}: add `self` as its first parameter")
-        parameters = parameters[1:]
-    for parameter in parameters:
+        taken = taken[1:]
+    for parameter in taken:
         problem = _problem(parameter, allowed)
         if problem:
             raise HookError(f"{_label(function, kind, owner)}: {problem}")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from vfnb.errors import HookError, ScoringError, StageTimeout, VfnbError
 from vfnb.tasks.calling import call_hook, parameters_of
-from vfnb.tasks.hooks import MARKED, Hook, HookSpec, check_signature, spec_of
+from vfnb.tasks.hooks import Hook, plain_spec
 from vfnb.tasks.judges import Judge, JudgeScore
 from vfnb.trace import Reward
 
@@ -63,11 +63,7 @@ def plain_hook(function: Callable[..., Any], kind: str = "reward") -> Hook:
     Raises:
         HookError: it is a hook of another kind, or takes a wrong parameter.
     """
-    spec = spec_of(function) or HookSpec(kind, getattr(function, "__name__", kind))
-    if spec.kind != kind:
-        raise HookError(f"{spec.name} is a {spec.kind}, but a {kind} is wanted; decorate it with @{kind}")
-    check_signature(function, kind, MARKED[kind], method=False)
-    return Hook(spec, function)
+    return Hook(plain_spec(function, kind), function)
 
 
 async def score(
@@ -83,7 +79,8 @@ async def score(
 
     All names are checked before the first of them runs.
 
-    Each result is on the trace before the next hook runs. The first failure ends the scoring.
+    Each result is on the trace before the next hook runs. The first failure ends the scoring. A trace that was
+    ended by a stop with `skip_scoring` gets no scores; `trace.info["scoring_skipped"]` has the stop's name.
 
     Args:
         runtime: the box that hooks may ask for; None when there is none any more.
@@ -97,6 +94,8 @@ async def score(
         StageTimeout: a hook took too long.
     """
     if hooks is None:
+        if _skipped(task, trace):
+            return Scores()
         hooks = [*task.hooks("metric"), *task.hooks("reward"), *task.hooks("judge")]
     hooks = [hook for kind in _ORDER for hook in hooks if hook.spec.kind == kind]
     run = _Scoring(task, trace, runtime, hooks)
@@ -116,6 +115,21 @@ def unscore(trace: Trace) -> None:
     if trace.info.pop("dropped_by", None):
         trace.dropped = None
     trace.errors = [error for error in trace.errors if error.boundary != "scoring"]
+
+
+def _skipped(task: Task[Any, Any, Any], trace: Trace) -> bool:
+    """Whether the stop that ended the trace says that it is not to be scored."""
+    ended = trace.stop_condition
+    if ended is None:
+        return False
+    for hook in task.hooks("stop"):
+        if hook.spec.name == ended:
+            if hook.spec.skip_scoring:
+                trace.info["scoring_skipped"] = ended
+                return True
+            if trace.info.get("scoring_skipped") == ended:  # an earlier scoring saw it otherwise
+                del trace.info["scoring_skipped"]
+    return False
 
 
 class _Scoring:

@@ -8,14 +8,16 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self
 
+from pydantic import Field
 from typing_extensions import TypeVar
 
 from vfnb._late import late
 from vfnb.errors import HookError, TasksetError
 from vfnb.tasks.data import TaskData
-from vfnb.tasks.hooks import LIFECYCLE, MARKED, Hook, check_signature, hooks_of, spec_of
+from vfnb.tasks.hooks import LIFECYCLE, Hook, check_signature, parameters, spec_of
 from vfnb.tasks.judges import Judge, Judges, make_judges
 from vfnb.tasks.judges.plugged import check_judges, judge_hook
+from vfnb.tasks.plugged import MetricConfig, Plugged, RewardConfig, StopConfig, plug
 from vfnb.tasks.state import State
 from vfnb.utils.config import BaseConfig
 from vfnb.utils.generics import type_argument
@@ -33,8 +35,19 @@ __all__ = ["KEY_DIGITS", "Task", "TaskConfig"]
 class TaskConfig(BaseConfig):
     """Settings that each task uses while it runs or is scored, `TasksetConfig.task`."""
 
+    SCORING: ClassVar[tuple[str, ...]] = ("metrics", "rewards", "judges")
+    """Fields that matter to scoring only: other values need no new rollouts."""
+
+    stops: dict[str, StopConfig] = {}
+    """Stops by name: functions to add, or other settings for the task's own."""
+    metrics: dict[str, MetricConfig] = {}
+    """Metrics by name, likewise."""
+    rewards: dict[str, RewardConfig] = {}
+    """Rewards by name, likewise."""
     judges: Judges = []
     """Judges that give a reward each, after the task's own rewards: `[[env.taskset.task.judges]]`."""
+    max_rewrite_bytes: int | None = Field(default=None, ge=1)
+    """Longest text of a message that an intercept has rewritten; what is over it is cut, and the trace says so."""
 
 
 DataT = TypeVar("DataT", bound=TaskData, default=TaskData)
@@ -48,8 +61,9 @@ _BOUNDS = (("data", TaskData), ("state", State), ("config", TaskConfig))
 class Task(Generic[DataT, StateT, ConfigT]):
     """`Task[Data, State, Config]`; later arguments may be left out.
 
-    A subclass may define `setup`, `finalize` and `validate` and methods marked `@vf.reward` or `@vf.metric`,
-    sync or async; each gets what its parameters name. All of them are checked when the class is defined.
+    A subclass may define `setup`, `finalize` and `validate` and methods marked `@vf.reward`, `@vf.metric`,
+    `@vf.stop` or `@vf.intercept`, sync or async; each gets what its parameters name. All of them are checked when
+    the class is defined.
 
     Raises:
         TasksetError: the data or the config is not of the declared class.
@@ -64,6 +78,7 @@ class Task(Generic[DataT, StateT, ConfigT]):
         self.taskset: Taskset[Any, Any] | None = None
         """The taskset that yielded it, whose shared tools it uses; None for a task made by hand."""
         self._key: str | None = None
+        self._plugged: Plugged | None = None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -115,10 +130,25 @@ class Task(Generic[DataT, StateT, ConfigT]):
         return cls()
 
     def hooks(self, kind: str) -> list[Hook]:
-        """The task's hooks of one kind, bound, in the order in which they run; `judge` gives its judges'."""
+        """The task's hooks of one kind, those of its config included, bound, in the order in which they run.
+
+        The kind `judge` gives those of its judges.
+
+        Raises:
+            ConfigError: the config names a function that cannot be used, or a hook that is not there.
+        """
         if kind == "judge":
             return [judge_hook(judge) for judge in self.judges()]
-        return [Hook(spec, getattr(self, name)) for name, spec in hooks_of(type(self), kind)]
+        plugged = self._plugged or plug(type(self), self.config)
+        return [
+            Hook(spec, getattr(self, what) if isinstance(what, str) else what) for spec, what in plugged[kind]
+        ]
+
+    def with_hooks(self, plugged: Plugged) -> Self:
+        """A copy whose hooks stay as they are now, whatever becomes of the files of its config."""
+        twin = copy.copy(self)
+        twin._plugged = plugged
+        return twin
 
     @classmethod
     def toolsets(cls, config: ConfigT) -> list[ToolItem]:
@@ -208,7 +238,7 @@ def _check_hooks(cls: type) -> None:
             spec = spec_of(value)
             if spec is not None:
                 inherited[name] = spec.kind
-                _check_method(level, name, value, spec.kind, MARKED[spec.kind])
+                _check_method(level, name, value, spec.kind, parameters(spec))
             elif name in inherited and callable(value):
                 raise HookError(
                     f"{level.__name__}.{name} replaces a {inherited[name]} and is none itself; "

@@ -34,10 +34,10 @@ from vfnb.types import Messages, Usage
 if TYPE_CHECKING:
     from vfnb.trace.samples import Sample
 
-__all__ = ["END_STATES", "Reward", "Span", "TaskInfo", "Trace"]
+__all__ = ["END_STATES", "LIMIT_STOPS", "Reward", "Span", "TaskInfo", "Trace"]
 
 END_STATES = ("completed", "stopped", "error", "cancelled", "dropped")
-_LIMITS = frozenset(
+LIMIT_STOPS = frozenset(
     {
         "context_length",
         "max_cost",
@@ -49,6 +49,7 @@ _LIMITS = frozenset(
         "timeout",
     }
 )
+"""Stop conditions that cut a rollout short."""
 
 
 class TaskInfo(BaseModel):
@@ -273,7 +274,7 @@ class Trace(BaseModel):
     def is_truncated(self) -> bool:
         """A limit ended it, or its last reply hit the token limit."""
         call = self._main_call()
-        return self.stop_condition in _LIMITS or (call is not None and call.finish_reason == "length")
+        return self.stop_condition in LIMIT_STOPS or (call is not None and call.finish_reason == "length")
 
     @property
     def has_error(self) -> bool:
