@@ -6,6 +6,7 @@ unsigned hosted results, no tool calls. Tool call: the result in its place.
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 from vfnb.errors import HookFailed
@@ -28,7 +29,12 @@ _FREE = {"content", "is_error"}
 
 def copy_of(request: Request) -> Request:
     """A request that a hook may write on. Plain messages are copied flat, which is all that is needed for them."""
-    return request.model_copy(update={"messages": [_copy(message) for message in request.messages]})
+    return Request(
+        messages=[_copy(message) for message in request.messages],
+        tools=[tool.model_copy(deep=True) for tool in request.tools],
+        model=request.model,
+        sampling=copy.deepcopy(request.sampling),
+    )
 
 
 def _copy(message: Message) -> Message:
