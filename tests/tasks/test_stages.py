@@ -12,8 +12,8 @@ from vfnb.errors import HookError
 from vfnb.tasks.hooks import plain_spec, spec_of
 
 if TYPE_CHECKING:
-    from vfnb import Request, Response  # noqa: F401
-    from vfnb import Request as Asked  # noqa: F401
+    from vfnb import Request, Response
+    from vfnb import Request as Asked
 
 Outgoing = vf.Request
 
@@ -83,7 +83,7 @@ def test_postponed_annotations_with_local_aliases_are_looked_up_where_they_were_
                 return True
 
             @vf.stop
-            def inner(self, got: Mine) -> bool:  # noqa: F821
+            def inner(self, got: Mine) -> bool:
                 return True
 
             @vf.stop(priority=1)

@@ -49,7 +49,7 @@ class Harness(ABC, Generic[ConfigT]):
     SUPPORTS_RESUME: ClassVar[bool] = False
     """Whether `run` leaves its conversation in `session.conversation` and `resume` goes on from it."""
     SUPPORTS_TOOL_INTERCEPTION: ClassVar[bool] = False
-    """Whether it awaits `session.check_tool(call)` before it runs a tool, and sends its result in the tool's place."""
+    """Whether it awaits `session.check_tool(call)` before it runs a tool, and sends that result in its place."""
 
     def __init__(self, config: ConfigT | None = None) -> None:
         self.config: ConfigT = config if config is not None else self.config_type()()

@@ -263,7 +263,7 @@ class Session:
             self._freed.clear()
             await self._freed.wait()
         self._running += 1
-        if not (self.hooks.on_trace or self.hooks.on_request):
+        if not (self.hooks.on_trace or self.hooks.on_request or self.hooks.edits_request):
             return None
         try:
             stop = await self._ask_hooks(call)
@@ -278,8 +278,6 @@ class Session:
 
     async def _ask_hooks(self, call: Call) -> str | None:
         hooks = self.hooks
-        if not (hooks.on_trace or hooks.on_request or hooks.edits_request):
-            return None
         self._progress = None  # a slow hook is no silent upstream
         try:
             stop = await hooks.trace(self.trace) if hooks.on_trace else None
