@@ -190,19 +190,19 @@ async def fails(**given: Any) -> bool:
 
 class OnTrace(vf.Task):
     @vf.stop
-    async def check(self, trace: vf.Trace) -> bool:
+    async def broken(self, trace: vf.Trace) -> bool:
         return await fails()
 
 
 class OnRequest(vf.Task):
     @vf.stop
-    def check(self, request: vf.Request) -> bool:
+    def broken(self, request: vf.Request) -> bool:
         raise KeyError("no such file")
 
 
 class OnResponse(vf.Task):
     @vf.stop
-    async def check(self, response: vf.Response) -> bool:
+    async def broken(self, response: vf.Response) -> bool:
         return await fails()
 
 
@@ -212,7 +212,7 @@ def test_a_failing_stop_is_an_error_of_the_rollout_that_names_it(stops: type[vf.
     assert trace.end_state == "error" and trace.reward is None
     error = trace.errors[-1]
     assert (error.type, error.boundary, error.stage) == ("HookFailed", "hook", "agent")
-    assert error.message == f"stop {stops.__name__}.check raised KeyError: 'no such file'"
+    assert error.message == f"stop {stops.__name__}.broken raised KeyError: 'no such file'"
 
 
 def test_what_a_stop_returns_must_be_a_truth_value() -> None:

@@ -184,6 +184,14 @@ def test_wrong_parameters_fail_at_the_definition() -> None:
 
     assert "its name is that of a limit" in refused(limit)
 
+    def taken() -> None:
+        class Bad(vf.Task):
+            @vf.stop
+            def hooks(self, trace: vf.Trace) -> bool:  # type: ignore[override]
+                return True
+
+    assert "Bad.hooks: every task has a `hooks` of its own" in refused(taken)
+
 
 def test_a_plain_function_needs_no_decorator() -> None:
     spec = plain_spec(by_response, "stop", "mine")

@@ -236,6 +236,10 @@ def _check_hooks(cls: type) -> None:
     for level in reversed(cls.__mro__):
         for name, value in vars(level).items():
             spec = spec_of(value)
+            if spec is not None and name in vars(Task):
+                raise HookError(
+                    f"{level.__name__}.{name}: every task has a `{name}` of its own; give the {spec.kind} another name"
+                )
             if spec is not None:
                 inherited[name] = spec.kind
                 _check_method(level, name, value, spec.kind, parameters(spec))
