@@ -238,7 +238,8 @@ def _check_hooks(cls: type) -> None:
             spec = spec_of(value)
             if spec is not None and name in vars(Task):
                 raise HookError(
-                    f"{level.__name__}.{name}: every task has a `{name}` of its own; give the {spec.kind} another name"
+                    f"{level.__name__}.{name}: every task has a `{name}` of its own; "
+                    f"give the {spec.kind} another name"
                 )
             if spec is not None:
                 inherited[name] = spec.kind
