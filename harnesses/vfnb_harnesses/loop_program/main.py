@@ -25,7 +25,7 @@ class Loop:
     """One segment of a conversation.
 
     Args:
-        request: see `vfnb_harnesses.launch.request`.
+        request: what `vfnb_harnesses.launch.loop_request` makes.
     """
 
     def __init__(self, request: dict[str, Any]) -> None:
