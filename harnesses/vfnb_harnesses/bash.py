@@ -59,6 +59,20 @@ class BashHarness(Harness[BashConfig]):
                 "use runtime='subprocess'"
             )
 
+    def check_task(self, task: Task[Any, Any, Any]) -> None:
+        """Refuse also what a program cannot ask about.
+
+        Raises:
+            ConfigError: the task has no prompt, or intercepts tool calls of a loop that is a program.
+        """
+        super().check_task(task)
+        gates = [hook.spec.name for hook in task.hooks("intercept") if hook.spec.on == "tool"]
+        if gates and self.config.as_program:
+            raise ConfigError(
+                f"{type(task).__name__}.{gates[0]} intercepts tool calls, which harness {self.name!r} does not ask "
+                "about as a program; leave as_program=False"
+            )
+
     async def run(self, session: HarnessSession, task: Task[Any, Any, Any]) -> ProgramResult | None:
         return await self._segment(session, task, [], opening(task, self.config.system_prompt))
 

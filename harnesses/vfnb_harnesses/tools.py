@@ -43,8 +43,6 @@ class Toolbox:
         self.tools += [tool for tool in session.tools if tool.name not in self._local]
         self._turn = asyncio.Lock()
         self._names = {tool.name for tool in self.tools}
-        self._check: Callable[[ToolCall], Awaitable[ToolMessage | None]] | None
-        self._check = getattr(session, "check_tool", None)
 
     async def results(self, calls: Sequence[ToolCall]) -> list[ToolMessage]:
         """The results of all calls, in their order.
@@ -68,10 +66,9 @@ class Toolbox:
         return await self._checked(call)
 
     async def _checked(self, call: ToolCall) -> ToolMessage:
-        if self._check is not None:
-            verdict = await self._check(call)
-            if verdict is not None:
-                return verdict
+        instead = await self._session.check_tool(call)
+        if instead is not None:
+            return instead
         try:
             return await self._run(call)
         except ValueError as error:

@@ -8,7 +8,7 @@ import time
 from typing import Any
 
 import pytest
-from support.scripts import asks, call, fix_task, results, turns
+from support.scripts import FixTask, asks, call, fix_task, results, turns
 from vfnb_harnesses.bash import BashConfig, BashHarness
 from vfnb_harnesses.shell import SHELL_TOOLS
 
@@ -305,6 +305,66 @@ def test_a_cut_in_a_later_segment_keeps_what_was_asked_in_it(as_program: bool) -
     assert "wants calc.py repaired" in asked[3][3].text
 
 
+class Guarded(FixTask):
+    """Nothing may be deleted, and the model reads `minus` for `-`."""
+
+    @vf.intercept
+    def no_rm(self, call: vf.ToolCall) -> str | None:
+        return "Error: deleting is not allowed" if "rm " in call.arguments else None
+
+    @vf.intercept
+    def in_words(self, request: vf.Request) -> vf.Request | None:
+        last = request.messages[-1]
+        if not isinstance(last, vf.ToolMessage):
+            return None
+        told = last.model_copy(update={"content": last.text.replace("-", "minus")})
+        return request.model_copy(update={"messages": [*request.messages[:-1], told]})
+
+
+class Worded(FixTask):
+    """As Guarded, without the gate."""
+
+    in_words = Guarded.in_words
+
+
+def test_a_tool_call_can_be_blocked() -> None:
+    model, asked = turns(
+        asks(call("bash", command="rm calc.py"), call("read", path="calc.py")),
+        asks(call("edit", path="calc.py", old="-", new="+")),
+        "Done.",
+    )
+    agent = vf.make_agent(BashHarness(), model=model, runtime="subprocess")
+    trace = asyncio.run(agent.run(Guarded(vf.TaskData(prompt="Repair it."))))
+    assert not trace.errors, trace.errors
+    assert results(asked[1]) == ["Error: deleting is not allowed", "def add(a, b):\n    return a minus b\n"]
+    assert trace.reward == 1.0
+    assert [rewrite.hook for rewrite in trace.calls[0].rewrites if rewrite.stage == "tool"] == ["no_rm"]
+    assert len(trace.branches) == 1
+    program = BashHarness(BashConfig(as_program=True))
+    agent = vf.make_agent(program, model=model, runtime="subprocess")
+    with pytest.raises(ConfigError, match=r"Guarded\.no_rm intercepts tool calls.*as_program=False"):
+        agent.check(Guarded(vf.TaskData(prompt="Repair it.")))
+
+
+@BOTH
+def test_rewritten_results_stay_on_one_line_in_later_segments(as_program: bool) -> None:
+    model, asked = turns(
+        asks(call("bash", command="cat calc.py")), "A minus.", asks(call("bash", command="ls")), "ok"
+    )
+    bash = BashHarness(BashConfig(as_program=as_program))
+
+    @vf.harness
+    async def talk(session: vf.HarnessSession, task: Any) -> None:
+        await bash.run(session, task)
+        await bash.resume(session, task, [vf.UserMessage(content="Is it?")])
+
+    agent = vf.make_agent(talk, model=model, runtime="subprocess")
+    trace = asyncio.run(agent.run(Worded(vf.TaskData(prompt="Repair it."))))
+    assert not trace.errors, trace.errors
+    assert len(trace.branches) == 1
+    assert all("minus" in sent[3].text for sent in asked[1:])
+
+
 def test_a_runtime_without_programs_is_refused() -> None:
     with pytest.raises(ConfigError, match="runtime='subprocess'"):
         vf.make_agent(BashHarness(), model=vf.Scripted(["x"]), runtime="inprocess")
@@ -318,3 +378,22 @@ def test_resume_needs_a_conversation() -> None:
 
     trace = asyncio.run(vf.make_agent(early, model=vf.Scripted(["x"]), runtime="subprocess").run(fix_task()))
     assert "needs a conversation" in trace.errors[0].message
+
+
+class Hasty(FixTask):
+    """Stopped before the third model call."""
+
+    @vf.stop
+    def two_turns(self, trace: vf.Trace) -> bool:
+        return trace.num_turns >= 2
+
+
+@BOTH
+def test_a_stop_in_the_middle_ends_the_loop_and_is_scored(as_program: bool) -> None:
+    model = vf.Scripted(lambda messages: asks(call("bash", command="sed -i 's/-/+/' calc.py")))
+    agent = vf.make_agent(BashHarness(BashConfig(as_program=as_program)), model=model, runtime="subprocess")
+    trace = asyncio.run(agent.run(Hasty(vf.TaskData(prompt="Repair it."))))
+    assert not trace.errors, trace.errors
+    assert (trace.end_state, trace.stop_condition) == ("stopped", "two_turns")
+    assert len(trace.calls) == 2
+    assert trace.reward == 1.0
