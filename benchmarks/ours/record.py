@@ -21,6 +21,7 @@ from vfnb import loops
 from vfnb.dialects import get
 from vfnb.interception import Limits, Session
 from vfnb.interception.sink import Collected
+from vfnb.utils.collector import calm
 
 
 async def one(session: Session, body: bytes, answer: bytes) -> float:
@@ -63,4 +64,5 @@ async def record(shape: str, count: int) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(loops.engine().run(record(sys.argv[1], int(sys.argv[2])))))
+    with calm():  # as in a run
+        print(json.dumps(loops.engine().run(record(sys.argv[1], int(sys.argv[2])))))

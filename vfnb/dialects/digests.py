@@ -8,12 +8,11 @@ from hashlib import sha256
 import msgspec
 
 from vfnb.dialects.lenient import loads
-from vfnb.dialects.parts import Split
+from vfnb.dialects.parts import HASH, Split
 
 __all__ = ["Digests"]
 
 _SIZE = 16
-_START = bytes(_SIZE)
 _MAX = 4096
 _LARGE = 4096
 _PROBE = 64
@@ -31,8 +30,8 @@ def _canonical(raw: msgspec.Raw | bytes) -> bytes:
 class Digests:
     """Digests of one session's requests.
 
-    A request's digest is a chain over its history items plus one value per other key, so that a body with a
-    known prefix costs its tail. SHA-256 because common processors have it in hardware.
+    A request's digest goes on from that of its known history, over its new items and one value per other key, so
+    that a body with a known prefix costs its tail. SHA-256 because common processors have it in hardware.
     """
 
     def __init__(self) -> None:
@@ -46,18 +45,17 @@ class Digests:
             split.item_keys = [self._item(item) for item in split.items]
         return split.item_keys
 
-    def chain(self, split: Split) -> bytes:
-        """The digest of the whole history."""
+    def chain(self, split: Split) -> HASH:
+        """The running digest of the whole history; nobody else may update it."""
         if split.chain is None:
-            chain = split.tip.chain if split.tip is not None else _START
-            for key in self.keys(split):
-                chain = sha256(chain + key).digest()[:_SIZE]
+            chain = split.tip.chain.copy() if split.tip is not None else sha256()
+            chain.update(b"".join(self.keys(split)))
             split.chain = chain
         return split.chain
 
     def whole(self, split: Split) -> bytes:
         """The digest of the request."""
-        state = sha256(self.chain(split))
+        state = self.chain(split).copy()
         for name in sorted(split.fields):
             state.update(
                 name.encode("utf-8", "surrogatepass") + b"\x00" + self._field(name, split.fields[name])

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
 from vfnb.dialects.address import address
 from vfnb.dialects.lenient import dumps, loads
 
-__all__ = ["Split", "Tip"]
+if TYPE_CHECKING:
+    from hashlib import _Hash
+
+__all__ = ["HASH", "Split", "Tip"]
+
+HASH: TypeAlias = "_Hash"
+"""A running digest."""
 
 _WINDOW = 64
 
@@ -43,7 +49,7 @@ class Tip:
         end: int,
         count: int,
         mark: object,
-        chain: bytes,
+        chain: HASH,
     ) -> None:
         self.body = body
         self.head = head
@@ -122,7 +128,7 @@ class Split:
         self.tip = tip
         self.loose = loose
         self.item_keys: list[bytes] | None = None
-        self.chain: bytes | None = None
+        self.chain: HASH | None = None
 
     def get(self, name: str, default: Any = None) -> Any:
         """The decoded value of a top-level key."""

@@ -110,10 +110,15 @@ class MessageGraph:
         Returns:
             The last matched node (`parent` if none) and how many items matched.
         """
-        if not items or (parent, items[0][1].key) not in self._table():
-            return parent, 0
         best, matched = parent, 0
-        stack = [(parent, 0)]
+        table, nodes = self._table(), self.nodes
+        for _, wanted in items:  # as long as there is no choice
+            only = table.get((best, wanted.key))
+            if not only or len(only) > 1 or not same(nodes[only[0]].identity, wanted):
+                break
+            best = only[0]
+            matched += 1
+        stack = [(best, matched)] if matched < len(items) else []
         while stack:
             node, count = stack.pop()
             if count > matched:
