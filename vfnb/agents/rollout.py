@@ -67,9 +67,7 @@ class Rollout:
         data = task.data
         self.trace = Trace(
             id=ids.trace,
-            task=TaskInfo(
-                idx=data.idx or 0, name=data.name, key=task.key, data=data.model_dump(mode="json")
-            ),
+            task=TaskInfo(idx=data.idx or 0, name=data.name, key=task.key, data=data.model_dump(mode="json")),
             episode_id=ids.episode,
             group_id=ids.group,
             agent=ids.role,
