@@ -2,8 +2,8 @@
 
 `engine()` runs server, sessions, clients, runtimes and the hand-off to the store; it never runs user code.
 `user()` runs harness functions and scripted models, `hooks()` runs setup, finalize, metrics and rewards: a reward
-that blocks its loop then delays no agent. Sync user code goes to worker threads. Code on any loop, or on none, submits
-work here and waits for it; the caller's loop is never patched.
+that blocks its loop then delays no agent. Sync user code goes to worker threads. Code on any loop, or on none,
+submits work here and waits for it; the caller's loop is never patched.
 """
 
 from __future__ import annotations

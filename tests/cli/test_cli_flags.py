@@ -137,7 +137,7 @@ WRONG = {
     "--temprature 1": "--temprature: unknown flag; did you mean --sampling.temperature?",
     "--num-rollouts 2": "--num-rollouts: write rollouts",
     "--dry": "--dry: unknown flag; did you mean --dry-run?",
-    "--max-input-token 3": "did you mean --limits.max-input-tokens?",
+    "--max-input-tokens 3": "did you mean --limits.max-input-tokens?",
     "--env.agent.max-input-token 3": "did you mean --env.agent.limits.max-input-tokens?",
     "--harness.argv x": "--harness.argv: unknown flag",
     "--serve.address x": "--serve.address: there is no environment server",

@@ -18,8 +18,8 @@ def resolve_text_prompt(data: TaskData) -> str:
     """The prompt as one text, or an error if anything in it would be lost.
 
     Harnesses that hand a program one text call it in `check_task`, so that a task with images fails before any
-    model call instead of being solved blind. System and user messages become paragraphs; `data.system_prompt` is not
-    in it.
+    model call instead of being solved blind. System and user messages become paragraphs; `data.system_prompt` is
+    not in it.
 
     Raises:
         ConfigError: the prompt has images, files, audio or other parts that are no text, turns of an assistant or a
