@@ -84,35 +84,35 @@ class Codex(vf.Harness):
 
 QA = """
 import vfnb as vf
-from pydantic import BaseModel
 
-class Judge(vf.TaskConfig):
-    id: str
-    name: str
-    answer_field: str
-    view: str = "trace"
-    levels: list[str] = []
+class QAData(vf.TaskData):
+    answer: str = "me"
 
-class Plug(vf.TaskConfig):
-    fn: str | None = None
-    weight: float | None = None
-    priority: int | None = None
+class QATask(vf.Task[QAData]):
+    @vf.stop(skip_scoring=True)
+    def single_turn(self, trace: vf.Trace) -> bool:
+        return trace.num_turns == 1
 
-class QATaskConfig(vf.TaskConfig):
-    judges: list[Judge] = []
-    stops: dict[str, Plug] = {}
-    metrics: dict[str, Plug] = {}
-    rewards: dict[str, Plug] = {}
+    @vf.reward(weight=0.0)
+    def exact_match(self, trace: vf.Trace) -> float:
+        return 0.0
 
-class QAConfig(vf.TasksetConfig):
-    task: QATaskConfig = QATaskConfig()
-
-class QATask(vf.Task[vf.TaskData, vf.State, QATaskConfig]):
-    pass
-
-class QATaskset(vf.Taskset[QATask, QAConfig]):
+class QATaskset(vf.Taskset[QATask]):
     def load(self):
-        return [QATask(vf.TaskData(prompt="Who?"), self.config.task)]
+        return [QATask(QAData(prompt="Who?"), self.config.task)]
+"""
+
+MY_HOOKS = """
+import vfnb as vf
+
+def two_turns(trace: vf.Trace) -> bool:
+    return trace.num_turns >= 2
+
+def reply_length(trace) -> float:
+    return len(trace.last_reply)
+
+def exact_match(task, trace) -> float:
+    return float(trace.last_reply == task.answer)
 """
 
 
@@ -142,7 +142,9 @@ def test_the_selection_of_the_tasksets_page(tmp_path: Path) -> None:
     assert len(config.make_taskset().resolve()) == 100
 
 
-def test_the_tables_of_the_tasksets_page(tmp_path: Path) -> None:
+def test_the_tables_of_the_tasksets_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my_hooks.py").write_text(MY_HOOKS)
     with installed(tmp_path / "lib", qa_set=QA):
         config = vf.EvalConfig.load(toml(tmp_path, TABLES), taskset="qa_set")
         task: Any = config.taskset.task
@@ -159,6 +161,24 @@ def test_the_tables_of_the_tasksets_page(tmp_path: Path) -> None:
             1.0,
             "my_hooks.py:exact_match",
         )
+        (made,) = config.make_taskset()
+        (stop,) = made.hooks("stop")
+        assert (stop.spec.name, stop.function.__name__, stop.spec.skip_scoring) == (
+            "single_turn",
+            "two_turns",
+            True,
+        )
+        assert [hook.spec.name for hook in made.hooks("metric")] == ["reply_length"]
+
+
+def test_a_wrong_hook_is_named_where_it_was_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with installed(tmp_path / "lib", qa_set=QA):
+        path = toml(tmp_path, TABLES)
+        with pytest.raises(ConfigError) as caught:
+            vf.EvalConfig.load(path, taskset="qa_set")
+        for place in ("stops.single_turn", "metrics.reply_length", "rewards.exact_match"):
+            assert f"run.toml: env.taskset.task.{place}.fn: there is no file" in str(caught.value)
 
 
 def test_both_layouts_give_the_same_tree(tmp_path: Path) -> None:

@@ -101,7 +101,7 @@ def _codes(tasks: Sequence[Task[Any, Any, Any]]) -> Iterator[tuple[Task[Any, Any
         kind, config = type(task), task.config
         if (kind, id(config)) not in known:
             plugged = plug(kind, config)
-            early = config.model_dump(mode="json", exclude=set(config.SCORING))
+            early = config.model_dump(mode="json", exclude={*config.SCORING, "stops"})  # see rollout_code
             known[kind, id(config)] = (
                 plugged,
                 _Code(

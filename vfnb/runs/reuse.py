@@ -11,7 +11,7 @@ from vfnb.lab.rows import Row
 from vfnb.runs.plan import Unit
 from vfnb.runs.rows import stored_rows
 from vfnb.store import RunReader, RunStore, ScoreRow, ScoreVersion, TraceHead
-from vfnb.tasks import Task, parameters_of, run_finalize, score, unscore
+from vfnb.tasks import Task, parameters_of, run_finalize, score, scoring_skipped, unscore
 from vfnb.trace import ErrorInfo, Trace, error_info
 
 __all__ = ["Reuse", "take_over"]
@@ -109,12 +109,14 @@ async def _scores(store: RunStore, reader: RunReader, kept: Sequence[_Match], fo
             continue
         trace = reader.load_trace(head.id, version=older)
         error: ErrorInfo | None = None
+        before = _judged(trace)
         if older is None:
-            before = _judged(trace)
             error = await _score(unit, trace, reader)
             found.rescored += 1
-            if before != _judged(trace):
-                await store.restate(trace)
+        else:
+            scoring_skipped(unit.task, trace)
+        if before != _judged(trace):
+            await store.restate(trace)
         rows.append(_score_row(trace, unit.score_hash, error))
         matched.append((unit, head))
         await asyncio.sleep(0)
@@ -125,7 +127,8 @@ async def _scores(store: RunStore, reader: RunReader, kept: Sequence[_Match], fo
 
 def _judged(trace: Trace) -> tuple[Any, ...]:
     """What a new scoring may change of the stored trace beside its scores."""
-    return trace.end_state, list(trace.judge_calls), trace.info.get("unscored"), trace.dropped
+    marks = trace.info.get("unscored"), trace.info.get("scoring_skipped")
+    return trace.end_state, list(trace.judge_calls), marks, trace.dropped
 
 
 async def _score(unit: Unit, trace: Trace, reader: RunReader) -> ErrorInfo | None:

@@ -28,6 +28,7 @@ def stored_rows(reader: RunReader) -> list[Row]:
                 error=head.error if failed else None,
                 boundary=head.error_boundary or "",
                 message=head.error_message or "",
+                skipped=not failed and head.reward == 0.0 and score is not None and not score.rewards,
                 rewards={name: value for name, (value, _) in score.rewards.items()} if score else {},
                 weights={name: weight for name, (_, weight) in score.rewards.items()} if score else {},
                 metrics=score.metrics if score else {},

@@ -33,6 +33,7 @@ from vfnb.tasks.scoring import (
     run_setup,
     run_validate,
     score,
+    scoring_skipped,
     unscore,
 )
 from vfnb.tasks.state import State
@@ -111,6 +112,7 @@ __all__ = [
     "run_validate",
     "score",
     "score_code",
+    "scoring_skipped",
     "shapes_rollout",
     "shortened",
     "stop",

@@ -182,8 +182,9 @@ def shortened(message: Message, limit: int | None) -> tuple[Message, int]:
         content, left = [], limit
         for part in message.content:
             if isinstance(part, TextContentPart):
-                part = part.model_copy(update={"text": _head(part.text, left)})
-                left -= len(part.text.encode("utf-8", "surrogatepass"))
+                text = _head(part.text, left)
+                left = left - len(text.encode("utf-8", "surrogatepass")) if text == part.text else 0
+                part = part.model_copy(update={"text": text})
             content.append(part)
     short = message.model_copy(update={"content": content})
     return short, size - len(short.text.encode("utf-8", "surrogatepass"))

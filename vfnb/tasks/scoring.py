@@ -19,7 +19,17 @@ if TYPE_CHECKING:
     from vfnb.tasks.task import Task
     from vfnb.trace import Trace
 
-__all__ = ["Score", "Scores", "plain_hook", "run_finalize", "run_setup", "run_validate", "score", "unscore"]
+__all__ = [
+    "Score",
+    "Scores",
+    "plain_hook",
+    "run_finalize",
+    "run_setup",
+    "run_validate",
+    "score",
+    "scoring_skipped",
+    "unscore",
+]
 
 Log = Callable[[str], object]
 _ORDER = ("metric", "reward", "judge")
@@ -94,7 +104,7 @@ async def score(
         StageTimeout: a hook took too long.
     """
     if hooks is None:
-        if _skipped(task, trace):
+        if scoring_skipped(task, trace):
             return Scores()
         hooks = [*task.hooks("metric"), *task.hooks("reward"), *task.hooks("judge")]
     hooks = [hook for kind in _ORDER for hook in hooks if hook.spec.kind == kind]
@@ -117,8 +127,8 @@ def unscore(trace: Trace) -> None:
     trace.errors = [error for error in trace.errors if error.boundary != "scoring"]
 
 
-def _skipped(task: Task[Any, Any, Any], trace: Trace) -> bool:
-    """Whether the stop that ended the trace says that it is not to be scored."""
+def scoring_skipped(task: Task[Any, Any, Any], trace: Trace) -> bool:
+    """Whether the stop that ended the trace says that it is not to be scored; the trace gets the mark of it."""
     ended = trace.stop_condition
     if ended is None:
         return False
