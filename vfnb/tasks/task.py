@@ -39,11 +39,11 @@ class TaskConfig(BaseConfig):
     """Fields that matter to scoring only: other values need no new rollouts."""
 
     stops: dict[str, StopConfig] = {}
-    """Stops by name: functions to add, or other settings for the task's own."""
+    """Stops by name, each with `fn`, `skip_scoring`, `priority`: new ones, or other settings for the task's own."""
     metrics: dict[str, MetricConfig] = {}
-    """Metrics by name, likewise."""
+    """Metrics by name, each with `fn`, `priority`, likewise."""
     rewards: dict[str, RewardConfig] = {}
-    """Rewards by name, likewise."""
+    """Rewards by name, each with `fn`, `weight`, `priority`, likewise."""
     judges: Judges = []
     """Judges that give a reward each, after the task's own rewards: `[[env.taskset.task.judges]]`."""
     max_rewrite_bytes: int | None = Field(default=None, ge=1)
