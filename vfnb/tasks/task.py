@@ -39,15 +39,15 @@ class TaskConfig(BaseConfig):
     """Fields that matter to scoring only: other values need no new rollouts."""
 
     stops: dict[str, StopConfig] = {}
-    """Stops by name, each with `fn`, `skip_scoring`, `priority`: new ones, or other settings for the task's own."""
+    """New or changed stops by name: fn, skip_scoring, priority."""
     metrics: dict[str, MetricConfig] = {}
-    """Metrics by name, each with `fn`, `priority`, likewise."""
+    """New or changed metrics by name: fn, priority."""
     rewards: dict[str, RewardConfig] = {}
-    """Rewards by name, each with `fn`, `weight`, `priority`, likewise."""
+    """New or changed rewards by name: fn, weight, priority."""
     judges: Judges = []
     """Judges that give a reward each, after the task's own rewards: `[[env.taskset.task.judges]]`."""
     max_rewrite_bytes: int | None = Field(default=None, ge=1)
-    """Longest text of a message that an intercept has rewritten; what is over it is cut, and the trace says so."""
+    """Longest text of a rewritten message; the trace says what was cut."""
 
 
 DataT = TypeVar("DataT", bound=TaskData, default=TaskData)
