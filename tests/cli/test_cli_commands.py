@@ -204,7 +204,7 @@ def test_help_of_a_taskset_lists_its_settings_with_their_documentation(
     out = capsys.readouterr().out
     assert re.search(r"--taskset\.num-tasks INT +How many questions\. \(100\)", out)
     assert re.search(r"--taskset\.task\.tolerance NUMBER +Largest distance", out)
-    assert len(out.splitlines()) < 55
+    assert len(out.splitlines()) < 65
     assert main(["eval", "addition", "--harness", "program", "--help"]) == 0
     assert re.search(r"--harness\.argv LIST +The command", capsys.readouterr().out)
 
