@@ -32,7 +32,7 @@ def typed(kind: str, values: Any) -> Any:
         rest = np.where(missing, 0.0, seconds) - whole
         nanos = whole.astype(np.int64) * 1_000_000_000 + np.round(rest * 1e6).astype(np.int64) * 1_000
         stamps = nanos.astype("datetime64[ns]")
-        stamps[missing] = np.datetime64("NaT")
+        stamps[missing] = np.datetime64("NaT", "ns")
         return pd.DatetimeIndex(stamps, tz="UTC").array
     dtype: Any = np.int64 if kind == "int" else np.bool_
     wrap: Any = pd.arrays.IntegerArray if kind == "int" else pd.arrays.BooleanArray
