@@ -83,7 +83,9 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _numbers(row: Row) -> set[str]:
-    """`10-12` -> 10, 11, 12."""
+    """`10-12` -> 10, 11, 12; a word is itself."""
+    if not row.number[0].isdigit():
+        return {row.number}
     first, _, last = row.number.partition("-")
     return {str(number) for number in range(int(first), int(last or first) + 1)}
 

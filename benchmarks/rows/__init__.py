@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from benchmarks import tools
 from benchmarks.measure import Row
 from benchmarks.rows import disk, fleet, recording, relaying, rollouts, starting
 
@@ -14,4 +15,5 @@ ROWS: list[Row] = [
     *rollouts.ROWS,
     *disk.ROWS,
     *fleet.ROWS,
+    *tools.ROWS,
 ]

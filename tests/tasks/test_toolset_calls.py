@@ -259,6 +259,43 @@ def test_a_call_over_its_deadline_cannot_change_the_state_any_more() -> None:
 
 
 @pytest.mark.parametrize("blocking", [True, False])
+def test_calls_left_behind_by_the_agent_do_not_disturb_scoring(blocking: bool) -> None:
+    class Slow(vf.Toolset[vf.ToolsetConfig, Box]):
+        @vf.tool
+        def sync(self) -> None:
+            time.sleep(0.3)
+            self.state.calls += 1
+
+        @vf.tool
+        async def coroutine(self) -> None:
+            await asyncio.sleep(0.3)
+            self.state.calls += 1
+
+    class Scored(vf.Task[vf.TaskData, Box]):
+        @classmethod
+        def toolsets(cls, config: vf.TaskConfig) -> list[Any]:
+            return [Slow()]
+
+        @vf.metric
+        async def calls(self, trace: vf.Trace) -> float:
+            await asyncio.sleep(0.6)
+            return float(trace.state.calls)
+
+    running: list[Any] = []
+
+    async def act(session: vf.HarnessSession) -> None:
+        name = "sync" if blocking else "coroutine"
+        running.append(asyncio.ensure_future(session.call_tool(call(name))))
+        await asyncio.sleep(0.1)
+
+    trace = play(Scored(vf.TaskData(prompt="x")), act)
+    assert (trace.errors, trace.metrics) == ([], {"calls": 0.0})
+    assert (
+        running[0].result().text == f"Error: tool {'sync' if blocking else 'coroutine'}: the rollout is over"
+    )
+
+
+@pytest.mark.parametrize("blocking", [True, False])
 def test_the_startup_limit_binds(blocking: bool) -> None:
     class Hanging(vf.Toolset):
         if blocking:

@@ -283,11 +283,17 @@ def test_what_toolsets_gives_is_checked() -> None:
 def test_two_tools_of_one_name_are_refused() -> None:
     class Same(Rich): ...
 
+    class Added(vf.Toolset):
+        def register(self, mcp: Any) -> None:
+            mcp.add_tool(lambda: None, name="draw")
+
     async def act(session: vf.HarnessSession) -> None: ...
 
-    trace = play(tool_task(Rich, Same), act)
+    with pytest.raises(ConfigError, match="Rich and Same both offer a tool 'draw'"):
+        play(tool_task(Rich, Same), act)
+    trace = play(tool_task(Rich, Added), act)  # known only when it runs
     assert trace.errors[0].type == "ConfigError"
-    assert "both offer a tool 'draw'" in trace.errors[0].message
+    assert "rich and added both offer a tool 'draw'" in trace.errors[0].message
 
     class Prefixed(Rich):
         TOOL_PREFIX = "other"

@@ -125,7 +125,11 @@ class Rollout:
             await self._open_tools(self.view)
             await loops.user().do(agent.harness.setup(self.view, task))
         async with self._stage("agent", None):
-            verdict = await self._agent()
+            try:
+                verdict = await self._agent()
+            finally:
+                if self.tools is not None:
+                    await self.tools.finish()
             if verdict.error is not None:
                 raise verdict.error
         trace.answer = verdict.answer

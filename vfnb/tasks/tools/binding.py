@@ -28,7 +28,6 @@ class Binding:
     """One rollout, as its tools need it. Lives on the loop of hooks."""
 
     holder: HasState
-    label: str = ""
     task: Any = None
     """The rollout's TaskData."""
     log: Callable[[str], object] | None = None

@@ -10,7 +10,7 @@ from typing import Any, TypeVar, overload
 
 from vfnb.errors import HookError
 
-__all__ = ["ToolSpec", "tool", "tool_methods", "tool_name", "tool_spec"]
+__all__ = ["ToolSpec", "tool", "tool_methods", "tool_name", "tool_names", "tool_spec"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -84,6 +84,11 @@ def tool_spec(function: Any) -> ToolSpec | None:
     """What the decorator of a function says, None if it has none."""
     spec = getattr(getattr(function, "__func__", function), _MARK, None)
     return spec if isinstance(spec, ToolSpec) else None
+
+
+def tool_names(cls: type) -> list[str]:
+    """The names of a class's tools, without what `register` adds."""
+    return [spec.name or attribute for attribute, spec in tool_methods(cls).items()]
 
 
 def tool_methods(cls: type) -> dict[str, ToolSpec]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from vfnb.errors import ConfigError, TasksetError
 from vfnb.tasks.tools.config import in_process
 from vfnb.tasks.tools.foreign import McpServer
+from vfnb.tasks.tools.marks import tool_names
 from vfnb.tasks.tools.sdk import require_sdk
 from vfnb.tasks.tools.source import LocalSource, Source
 from vfnb.tasks.tools.toolset import Toolset
@@ -14,7 +16,7 @@ from vfnb.tasks.tools.toolset import Toolset
 if TYPE_CHECKING:
     from vfnb.tasks.task import Task
 
-__all__ = ["ToolItem", "check_tools", "own_tools", "shared_tools", "source_of", "tools_identity"]
+__all__ = ["ToolItem", "check_tools", "claim", "own_tools", "shared_tools", "source_of", "tools_identity"]
 
 ToolItem: TypeAlias = Toolset[Any, Any] | McpServer
 
@@ -78,17 +80,37 @@ def check_tools(task: Task[Any, Any, Any], harness: str, *, supported: bool) -> 
             f"harness {harness!r} takes no tools (SUPPORTS_MCP is False), and {type(task).__name__} comes with "
             f"{listed}; use a harness that does, for example a function with session.tools and session.call_tool"
         )
+    owners: dict[str, str] = {}
     for item in items:
         source = source_of(item)
         if source.REMOTE:
             require_sdk(f"tool server {source.name}")
         if isinstance(item, Toolset):
             _check_state(item, task)
+        if isinstance(source, LocalSource):
+            claim(owners, source.label, source.prefix, tool_names(type(source.toolset)))
 
 
 def tools_identity(task: Task[Any, Any, Any]) -> list[dict[str, Any]]:
     """What decides about the reuse of a rollout: class, config and code of each toolset, in order."""
     return [item.identity() for item in [*shared_tools(task), *own_tools(task)]]
+
+
+def claim(owners: dict[str, str], owner: str, prefix: str, tools: Iterable[str]) -> list[str]:
+    """Enter the full names of a source's tools.
+
+    Raises:
+        ConfigError: another one has such a name.
+    """
+    found = [f"{prefix}_{name}" if prefix else name for name in tools]
+    for name in found:
+        if name in owners:
+            raise ConfigError(
+                f"{owners[name]} and {owner} both offer a tool {name!r}; give one of the toolsets a TOOL_PREFIX, or "
+                "the McpServer a prefix"
+            )
+        owners[name] = owner
+    return found
 
 
 def _items(found: Any, label: str) -> list[ToolItem]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import weakref
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,8 +68,8 @@ class Registry:
         text = description if description is not None else describe(getattr(fn, "__func__", fn))[0]
         if title:
             text = f"{title}: {text}" if text else title
-        model = _model(fn, given, label)
-        tool = Tool(name=given, description=text, parameters=json_schema(model))
+        model, schema = _model(fn, given, label)
+        tool = Tool(name=given, description=text, parameters=schema)
         self._tools[given] = RegisteredTool(given, fn, model, tool, timeout)
 
     def tool(self, name: str | None = None, **settings: Any) -> Callable[[Any], Any]:
@@ -107,21 +108,17 @@ class Registry:
         )
 
 
-_models: dict[Any, tuple[type[Arguments], Any]] = {}
+_Model = tuple[type[Arguments], dict[str, Any]]
+_models: weakref.WeakKeyDictionary[Any, _Model] = weakref.WeakKeyDictionary()
 
 
-def _model(function: Any, name: str, label: str) -> type[Arguments]:
-    """The argument model; made once per function, since each rollout registers the same methods anew."""
+def _model(function: Any, name: str, label: str) -> _Model:
+    """The argument model and its schema; made once per method, since each rollout registers the same ones anew."""
     plain = getattr(function, "__func__", None)
-    if plain is None or "<locals>" in getattr(plain, "__qualname__", "<locals>"):
-        return arguments_model(function, name, label=label)
-    key = (plain.__module__, plain.__qualname__)
-    known = _models.get(key)
-    if known is None or known[1] is not plain:
-        known = _models[key] = (arguments_model(function, name, label=label), plain)
-    return known[0]
-
-
-def names(tools: Mapping[str, Any]) -> str:
-    """Tool names for a message."""
-    return ", ".join(sorted(tools)) or "none"
+    found = _models.get(plain) if plain is not None else None
+    if found is None:
+        model = arguments_model(function, name, label=label)
+        found = model, json_schema(model)
+        if plain is not None:
+            _models[plain] = found
+    return found

@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from vfnb import loops
-from vfnb.errors import ConfigError, StateConflict, ToolServerError
+from vfnb.errors import StateConflict, ToolServerError
 from vfnb.tasks.tools.binding import Binding
-from vfnb.tasks.tools.registry import names
+from vfnb.tasks.tools.plan import claim
 from vfnb.tasks.tools.results import ToolResult, failed
 from vfnb.tasks.tools.source import Source
 from vfnb.types import Tool, ToolCall, ToolMessage
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from vfnb.tasks.tools.port import ToolPort
 
 __all__ = ["RolloutTools"]
+
+FINISH_S = 2.0  # longest wait for cancelled calls
 
 
 class RolloutTools:
@@ -44,7 +46,8 @@ class RolloutTools:
         self._fault = fault
         self._key = ""
         self._urls: dict[str, str] | None = None
-        self._closed = False
+        self._over = False
+        self._running: set[asyncio.Future[ToolResult]] = set()
 
     async def open(self) -> None:
         """Start the sources of this rollout and learn all tools. On the loop of hooks.
@@ -55,14 +58,10 @@ class RolloutTools:
         """
         for source in self._own:
             await source.open(self.binding)
+        owners: dict[str, str] = {}
         for source in [*self._shared, *self._own]:
-            for tool in source.tools:
-                name = f"{source.prefix}_{tool.name}" if source.prefix else tool.name
-                if name in self._table:
-                    raise ConfigError(
-                        f"{self._table[name][0].name} and {source.name} both offer a tool {name!r}; give one of "
-                        "the toolsets a TOOL_PREFIX, or the McpServer a prefix"
-                    )
+            names = claim(owners, source.name, source.prefix, [tool.name for tool in source.tools])
+            for name, tool in zip(names, source.tools, strict=True):
                 self._table[name] = (source, tool.name)
                 self.tools.append(tool.model_copy(update={"name": name}))
 
@@ -79,7 +78,11 @@ class RolloutTools:
     async def _call(self, call: ToolCall) -> ToolResult:
         if call.name not in self._table:
             match = nearest(call.name, self._table)
-            hint = f"did you mean {match!r}?" if match else f"the tools are {names(self._table)}"
+            hint = (
+                f"did you mean {match!r}?"
+                if match
+                else f"the tools are {', '.join(sorted(self._table)) or 'none'}"
+            )
             return failed(f"there is no tool {call.name!r}; {hint}")
         arguments = _arguments(call.arguments)
         if isinstance(arguments, str):
@@ -97,14 +100,21 @@ class RolloutTools:
             return failed(str(error))
 
     async def _ask(self, source: Source, name: str, arguments: Mapping[str, Any]) -> ToolResult:
-        if self._closed:
-            return failed(f"tool {name}: the rollout is over")
+        over = failed(f"tool {name}: the rollout is over")
+        if self._over:
+            return over
+        work = asyncio.ensure_future(source.call(name, arguments, self.binding))
+        self._running.add(work)
         try:
-            return await source.call(name, arguments, self.binding)
+            await asyncio.wait({work})
+            return over if work.cancelled() else work.result()
         except (ToolServerError, StateConflict) as error:
             if self._fault is not None:
                 self._fault(error)
             raise
+        finally:
+            self._running.discard(work)
+            work.cancel()
 
     async def serve(self) -> dict[str, str]:
         """Open a path for each source on the run's tool server: server name to streamable-HTTP URL.
@@ -116,21 +126,34 @@ class RolloutTools:
 
     async def _serve(self) -> dict[str, str]:
         sources = _named([*self._shared, *self._own])
-        if self._urls is None and self._port is not None and sources and not self._closed:
+        if self._urls is None and self._port is not None and sources and not self._over:
             port = self._port()
             await port.open()
             self._key = secrets.token_urlsafe(24)
             self._urls = port.admit(self._key, self, sources)
         return dict(self._urls or {})
 
+    async def finish(self) -> None:
+        """The agent is done: revoke the key and end the calls under way, so that scoring finds a state at rest."""
+        await loops.hooks().do(self._finish())
+
+    async def _finish(self) -> None:
+        self._over = True
+        if self._key and self._port is not None:
+            self._port().revoke(self._key)
+            self._key = ""
+        running = set(self._running)
+        for work in running:
+            work.cancel()
+        if running:
+            await asyncio.wait(running, timeout=FINISH_S)
+
     async def close(self) -> None:
-        """Revoke the key and end the sources of this rollout."""
+        """`finish`, and end the sources of this rollout."""
         await loops.hooks().do(self._close())
 
     async def _close(self) -> None:
-        self._closed = True
-        if self._key and self._port is not None:
-            self._port().revoke(self._key)
+        await self._finish()
         ended = await asyncio.gather(*(source.close() for source in self._own), return_exceptions=True)
         for problem in ended:
             if isinstance(problem, BaseException):

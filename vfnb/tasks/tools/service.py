@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["ToolService"]
 
+CLOSE_S = 10.0
+
 
 class ToolService:
     """One per run. Its methods may be awaited from any loop; everything happens on the loop of hooks."""
@@ -28,6 +30,7 @@ class ToolService:
         self._shared: dict[int, asyncio.Task[list[Source]]] = {}
         self._configs: list[Any] = []  # keeps them alive, so that their ids stay unique
         self._port: ToolPort | None = None
+        self._opening: set[asyncio.Task[Any]] = set()
 
     async def open(
         self,
@@ -59,20 +62,25 @@ class ToolService:
         log: Callable[[str], object] | None,
         fault: Callable[[Exception], object] | None,
     ) -> RolloutTools:
-        binding = Binding(trace, label=trace.id, task=task.data, log=log)
-        tools = RolloutTools(
-            [source_of(item) for item in own_tools(task)],
-            await self._shared_of(task),
-            binding,
-            port=self._the_port,
-            fault=fault,
-        )
+        this = asyncio.current_task()
+        assert this is not None
+        self._opening.add(this)
         try:
-            await tools.open()
-        except BaseException:
-            await asyncio.shield(tools.close())
-            raise
-        return tools
+            tools = RolloutTools(
+                [source_of(item) for item in own_tools(task)],
+                await self._shared_of(task),
+                Binding(trace, task=task.data, log=log),
+                port=self._the_port,
+                fault=fault,
+            )
+            try:
+                await tools.open()
+            except BaseException:
+                await asyncio.shield(tools.close())
+                raise
+            return tools
+        finally:
+            self._opening.discard(this)
 
     async def _shared_of(self, task: Task[Any, Any, Any]) -> list[Source]:
         """The shared sources of the taskset; the first rollout starts them, the others wait for it."""
@@ -94,11 +102,13 @@ class ToolService:
         return self._port
 
     async def close(self) -> None:
-        """End the shared servers and the port."""
-        if self._shared or self._port is not None:
+        """End the shared servers and the port, and wait for what a cancelled start leaves."""
+        if self._shared or self._opening or self._port is not None:
             await loops.hooks().do(self._close())
 
     async def _close(self) -> None:
+        if self._opening:
+            await asyncio.wait(set(self._opening), timeout=CLOSE_S)
         starts, self._shared = list(self._shared.values()), {}
         for start in starts:
             if not start.done():
