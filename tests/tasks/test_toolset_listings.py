@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -157,3 +158,37 @@ def test_counter_toolset_over_http(define: Any) -> None:
     trace = play(names["CounterTask"](vf.TaskData(prompt="x")), act)
     assert trace.errors == []
     assert trace.metrics == {"tool_calls": 2.0}
+
+
+def test_the_page_about_tools_runs(tmp_path: Path) -> None:
+    """Its toolset and its harness, with a model that calls the tool twice."""
+    page = (Path(__file__).parents[2] / "docs" / "tools.md").read_text()
+    listings = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    names = run_cell(listings[0])
+    run_cell(next(text for text in listings if "@vf.harness" in text), names)
+    clock = next(text for text in listings if "McpServer" in text)
+    run_cell(clock, names)
+    assert names["ClockTask"].toolsets(vf.TaskConfig())[0].label == "clock"
+
+    def model(messages: list[Any], tools: Any = None) -> Any:
+        assert [tool.name for tool in tools] == ["count"]
+        results = [message.text for message in messages if message.role == "tool"]
+        if len(results) < 2:
+            ask = vf.ToolCall(id=f"c{len(results)}", name="count", arguments='{"step": 2}')
+            return vf.AssistantMessage(tool_calls=[ask])
+        return f"counted {results}"
+
+    run = vf.evaluate(
+        [names["CounterTask"](vf.TaskData(prompt="count"))],
+        model=vf.Scripted(model),
+        harness=names["loop"],
+        dir=tmp_path / "run",
+    )
+    run.wait()
+    (trace,) = run.traces
+    assert trace.errors == []
+    assert trace.last_reply == "counted ['2', '4']"
+    assert trace.metrics == {"tool_calls": 4.0}
+    assert [message.role for message in trace.messages] == [
+        *("user", "assistant", "tool", "assistant", "tool", "assistant")
+    ]

@@ -106,8 +106,8 @@ def claim(owners: dict[str, str], owner: str, prefix: str, tools: Iterable[str])
     for name in found:
         if name in owners:
             raise ConfigError(
-                f"{owners[name]} and {owner} both offer a tool {name!r}; give one of the toolsets a TOOL_PREFIX, or "
-                "the McpServer a prefix"
+                f"{owners[name]} and {owner} both offer a tool {name!r}; give one of the toolsets a TOOL_PREFIX, "
+                "or the McpServer a prefix"
             )
         owners[name] = owner
     return found
