@@ -25,7 +25,7 @@ def plain(config: BaseModel) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, field in type(config).model_fields.items():
         value = getattr(config, name)
-        if sparse and name not in config.model_fields_set:
+        if field.exclude or (sparse and name not in config.model_fields_set):
             continue
         if isinstance(value, BaseModel):
             value = plain(value)
