@@ -261,3 +261,16 @@ def test_a_config_that_names_no_stop_is_refused_before_any_call() -> None:
     with pytest.raises(ConfigError, match=r"task\.stops\.nothing: Task has no stop 'nothing'"):
         asyncio.run(vf.make_agent(three_turns, model=model).run(task))
     assert model.calls == 0
+
+
+@pytest.mark.parametrize("stage", ["request", "response"])
+def test_a_hook_that_hangs_is_not_blamed_on_the_endpoint(stage: str) -> None:
+    class Slow(vf.Task):
+        @vf.stop(on=stage)
+        async def asleep(self, payload: Any) -> bool:
+            await asyncio.sleep(30)
+            return False
+
+    agent = vf.make_agent(three_turns, model=vf.Scripted(count), timeouts={"agent": 0.4})
+    trace = asyncio.run(agent.run(Slow(vf.TaskData(prompt="begin"))))
+    assert (trace.end_state, trace.stop_condition) == ("stopped", "timeout"), trace.errors

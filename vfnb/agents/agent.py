@@ -18,7 +18,7 @@ from vfnb.clients import ModelClient, resolve_model
 from vfnb.errors import ConfigError
 from vfnb.interception import Limits, ServerPool
 from vfnb.runtimes import RuntimeConfig, runtime_config
-from vfnb.tasks import ToolService, check_tools
+from vfnb.tasks import ToolService, check_tools, plug
 from vfnb.types import SamplingConfig
 from vfnb.utils.config import build
 from vfnb.utils.ids import new_id
@@ -75,6 +75,7 @@ class Agent:
         Raises:
             ConfigError: the endpoint, the task or the pairing cannot work.
         """
+        task = task.with_hooks(plug(type(task), task.config))  # files are read here, not on the engine loop
         self.check(task)
         self.client.check()
         return await loops.engine().do(self._alone(task))

@@ -14,7 +14,7 @@ import msgspec
 
 from vfnb.errors import ConfigError
 from vfnb.trace.calls import Rewrite
-from vfnb.trace.identity import content, identity
+from vfnb.trace.identity import Identity, content, identity
 from vfnb.types import Message
 
 if TYPE_CHECKING:
@@ -51,13 +51,15 @@ class Pins:
             first: position of the turn's first new message.
         """
         records: list[Rewrite] = []
+        pins: dict[int, Identity] = {}
         for position, made in sorted(edits.items()):
             place = position - first
             back = len(turn.new) - 1 - place
-            turn.pins[back] = turn.new[place][1]
+            pins[back] = turn.new[place][1]
             after = made[-1].after
             turn.new[place] = after, identity(after)
             records += rewrites_of("request", made, back)
+        turn.pins = pins
         return records
 
     def pin(self, turn: Turn, prompt_node: int) -> None:

@@ -21,6 +21,7 @@ _MAX_TOOL_LISTS = 32
 _MAX_SEEN = 8192
 _FEW = 4
 _BLANK = SystemMessage(content="")
+_NO_PINS: Mapping[int, Identity] = {}
 _NO_TOOLS: tuple[str | None, list[Tool]] = (None, [])
 
 
@@ -53,7 +54,7 @@ class Turn:
         self.new: list[tuple[Message, Identity]] = []
         self.tool_key: str | None = None
         self.tools: list[Tool] = []
-        self.pins: dict[int, Identity] = {}
+        self.pins: Mapping[int, Identity] = _NO_PINS
         """What the program said in place of rewritten new messages, by their distance from the last one."""
         self.replaced: dict[int, bytes] | None = None
         """The history's items that were written anew for the upstream, by position; None until then."""

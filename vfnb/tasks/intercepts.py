@@ -28,8 +28,8 @@ _FREE = {"content", "is_error"}
 
 
 def copy_of(request: Request) -> Request:
-    """A request that a hook may write on. Plain messages are copied flat, which is all that is needed for them."""
-    return Request(
+    """A request that a hook may write on. Messages of plain text are copied flat, which is enough for them."""
+    return Request.model_construct(
         messages=[_copy(message) for message in request.messages],
         tools=[tool.model_copy(deep=True) for tool in request.tools],
         model=request.model,
@@ -38,8 +38,12 @@ def copy_of(request: Request) -> Request:
 
 
 def _copy(message: Message) -> Message:
-    plain = isinstance(message.content, str) and not message.model_extra and message.role != "assistant"
-    return message.model_copy(deep=not plain)
+    if message.model_extra or isinstance(message.content, list):
+        return message.model_copy(deep=True)
+    if isinstance(message, AssistantMessage) and message.tool_calls:
+        calls = [call.model_copy(deep=bool(call.model_extra)) for call in message.tool_calls]
+        return message.model_copy(update={"tool_calls": calls})
+    return message.model_copy()
 
 
 def edits_of(label: str, before: Request, after: Any, first: int) -> dict[int, Message]:
