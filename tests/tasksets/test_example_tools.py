@@ -108,3 +108,21 @@ def test_a_babbling_judge_is_no_zero(tmp_path: Path) -> None:
     run = vf.evaluate(taskset, model=vf.Scripted(["It is."]), dir=tmp_path).wait(quiet=True)
     (trace,) = run.traces
     assert trace.reward is None and {error.type for error in trace.errors} == {"ScoringError"}
+
+
+def test_another_judge_scores_anew_without_the_agent(tmp_path: Path) -> None:
+    agent = vf.Scripted(["Rayleigh scattering."], cycle=True)
+
+    def simple(client: vf.Scripted) -> float | None:
+        judges = [vf.ReferenceJudgeConfig(name="correct", client=vf.Scripted(lambda messages: "yes"))]
+        taskset = JudgedQATaskset(task={"judges": judges, "tone": vf.JudgeConfig(client=client)}).take(1)
+        (trace,) = solve(taskset, agent, tmp_path)
+        return trace.rewards["simple"].value
+
+    kind, same, strict = (
+        vf.Scripted(lambda m: "yes"),
+        vf.Scripted(lambda m: "yes"),
+        vf.Scripted(lambda m: "no"),
+    )
+    assert [simple(kind), simple(same), simple(strict)] == [1.0, 1.0, 0.0]
+    assert (agent.calls, kind.calls, same.calls, strict.calls) == (1, 1, 0, 1)

@@ -155,3 +155,24 @@ def test_digest_is_stable_between_processes(tmp_path: Path) -> None:
     }
     assert len(runs) == 1
     assert len(runs.pop().strip()) == 32
+
+
+@pytest.mark.parametrize(
+    "made", ["MODEL", "vf.JudgeConfig(client=MODEL)", "Kind(vf.JudgeConfig(client=MODEL))"], ids=str
+)
+def test_a_model_or_a_judge_that_code_uses_counts_by_what_it_is(made: str) -> None:
+    source = """
+import vfnb as vf
+class Kind(vf.Judge[str]):
+    prompt = "{x}"
+def say(messages):
+    return "yes"
+MODEL = vf.Scripted(say)
+USED = MADE
+def score(x):
+    return USED, x
+""".replace("MADE", made)
+    first, same, other = (
+        code_hash(run_cell(text)["score"]) for text in (source, source, source.replace("yes", "no"))
+    )
+    assert first == same != other and first is not None

@@ -6,9 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from vfnb.clients import ModelClient
 from vfnb.store import TaskRow
 from vfnb.tasks import judge_code, plug, rollout_code, score_code, shapes_rollout, tools_identity
 from vfnb.tasks.plugged import Plugged
+from vfnb.utils.config import BaseConfig
 from vfnb.utils.ids import canonical_json, digest, new_id
 
 if TYPE_CHECKING:
@@ -102,19 +104,28 @@ def _codes(tasks: Sequence[Task[Any, Any, Any]]) -> Iterator[tuple[Task[Any, Any
         if (kind, id(config)) not in known:
             plugged = plug(kind, config)
             early = config.model_dump(mode="json", exclude={*config.SCORING, "stops"})  # see rollout_code
+            models = dict(_models(config, "task"))
+            late = config.model_dump(mode="json", exclude={"judges"})  # see judge_code
             known[kind, id(config)] = (
                 plugged,
                 _Code(
                     rollout=rollout_code(kind, plugged),
-                    score=score_code(kind, plugged),
+                    score=score_code(kind, plugged) if _known(models) else None,
                     settings=canonical_json(early) if shapes_rollout(kind, plugged) else b"",
-                    scoring=canonical_json(
-                        config.model_dump(mode="json", exclude={"judges"})
-                    ),  # see judge_code
+                    scoring=canonical_json([late, models]),
                 ),
             )
         plugged, code = known[kind, id(config)]
         yield task.with_hooks(plugged), code
+
+
+def _models(config: BaseConfig, path: str) -> Iterator[tuple[str, Any]]:
+    """Identities of the model objects in a task's settings (a judge's client), which no dump of them has."""
+    for name, value in config:
+        if isinstance(value, BaseConfig):
+            yield from _models(value, f"{path}.{name}")
+        elif isinstance(value, ModelClient):
+            yield f"{path}.{name}", value.identity()
 
 
 def _known(setting: dict[str, Any]) -> bool:

@@ -1,9 +1,9 @@
 """A digest of what a function or class does, to tell whether old results may be reused.
 
 Taken from the syntax tree without docstrings, so comments, white space and docstrings do not count; default
-values, simple closure and global values, and helpers of the same file or notebook do. Code without source (a
-REPL, a C function) has no digest, and None never equals anything. Not followed: methods of imported modules,
-attributes of objects, names made at run time.
+values, simple closure and global values, models, judges and settings, and helpers of the same file or notebook
+do. Code without source (a REPL, a C function) has no digest, and None never equals anything. Not followed:
+methods of imported modules, attributes of other objects, names made at run time.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from types import CodeType, FunctionType, MethodType
 from typing import Any
 
+from vfnb.utils.config import BaseConfig
 from vfnb.utils.ids import digest
 
 __all__ = ["code_hash"]
@@ -154,6 +155,16 @@ class _Walk:
         elif isinstance(value, functools.partial):
             yield label
             yield from self.parts(value)
+        elif _has_identity(type(value)):
+            yield label
+            yield from self._class(type(value))
+            told = value.identity()
+            if _lacks_source(told):
+                raise _UnknownSource(label)
+            yield _stable(told)
+        elif isinstance(value, BaseConfig):
+            yield f"{label}: {type(value).__qualname__}"
+            yield from self._values(label, dict(value))
         else:
             yield f"{label}: {type(value).__module__}.{type(value).__qualname__}"
 
@@ -174,6 +185,19 @@ def _near(value: Any, user: FunctionType) -> bool:
     code = getattr(value, "__code__", None)
     same_file = code is not None and code.co_filename == user.__code__.co_filename
     return same_file or value.__module__ in ("__main__", user.__module__)
+
+
+def _has_identity(kind: type) -> bool:
+    """Whether it is a model or a judge, which say themselves what they are."""
+    return any(level.__module__.startswith("vfnb.") and "identity" in vars(level) for level in kind.__mro__)
+
+
+def _lacks_source(told: dict[str, Any]) -> bool:
+    """Whether some code in an identity has no digest."""
+    return any(
+        _lacks_source(value) if isinstance(value, dict) else name == "code" and value is None
+        for name, value in told.items()
+    )
 
 
 def _is_framework(value: Any) -> bool:
