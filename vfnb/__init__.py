@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from vfnb.agents import Harness as Harness
     from vfnb.agents import HarnessConfig as HarnessConfig
     from vfnb.agents import HarnessSession as HarnessSession
+    from vfnb.agents import ScoringConfig as ScoringConfig
     from vfnb.agents import Timeouts as Timeouts
     from vfnb.agents import harness as harness
     from vfnb.agents import make_agent as make_agent
@@ -117,7 +118,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _ROOMS: dict[str, str] = {
-    "vfnb.agents": "Agent Harness HarnessConfig HarnessSession Timeouts harness make_agent",
+    "vfnb.agents": "Agent Harness HarnessConfig HarnessSession ScoringConfig Timeouts harness make_agent",
     "vfnb.clients": "EvalClient ModelClient Price Relay Scripted",
     "vfnb.dialects": "Dialect",
     "vfnb.errors": "ToolError",
@@ -205,6 +206,7 @@ __all__ = [
     "RuntimeConfig",
     "Sample",
     "SamplingConfig",
+    "ScoringConfig",
     "Scripted",
     "SelectConfig",
     "SessionStopped",

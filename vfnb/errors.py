@@ -27,6 +27,7 @@ __all__ = [
     "StoreError",
     "StoreLocked",
     "TasksetError",
+    "TooLarge",
     "ToolError",
     "ToolServerError",
     "TraceError",
@@ -169,6 +170,12 @@ class RuntimeFault(VfnbError):
 
 class MissingFile(RuntimeFault, FileNotFoundError):
     """A file that was to be read is not in the box."""
+
+    retryable = False
+
+
+class TooLarge(RuntimeFault):
+    """Files of a box that are larger than allowed."""
 
     retryable = False
 

@@ -45,13 +45,18 @@ def test_lifecycle_methods_are_checked(name: str) -> None:
     assert "did you mean `runtime`?" in text
 
 
-def test_validate_takes_no_trace() -> None:
+def test_validate_may_ask_for_the_trace_of_the_check() -> None:
+    class Good(vf.Task):
+        async def validate(self, runtime: vf.Runtime, trace: vf.Trace) -> bool:
+            return True
+
     def define() -> None:
         class Bad(vf.Task):
-            async def validate(self, trace: vf.Trace) -> bool:
+            async def validate(self, solution: str) -> bool:
                 return True
 
-    assert "unknown parameter `trace`; a hook of this kind may take runtime, task" in refused(define)
+    assert Good(vf.TaskData()).key
+    assert "unknown parameter `solution`; a hook of this kind may take trace, runtime" in refused(define)
 
 
 def test_other_impossible_signatures() -> None:

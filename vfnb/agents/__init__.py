@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from vfnb.agents.loading import resolve_harness as resolve_harness
     from vfnb.agents.rollout import Ids as Ids
     from vfnb.agents.rollout import Rollout as Rollout
+    from vfnb.agents.scoring import ScoringConfig as ScoringConfig
     from vfnb.agents.session import HarnessSession as HarnessSession
 else:
     __getattr__ = lazy(
@@ -31,6 +32,7 @@ else:
             "limits": "Timeouts",
             "loading": "find_harness harness_names resolve_harness",
             "rollout": "Ids Rollout",
+            "scoring": "ScoringConfig",
             "session": "HarnessSession",
         },
     )
@@ -45,6 +47,7 @@ __all__ = [
     "Journal",
     "MemoryJournal",
     "Rollout",
+    "ScoringConfig",
     "Timeouts",
     "find_harness",
     "harness",

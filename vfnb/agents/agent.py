@@ -14,6 +14,7 @@ from vfnb.agents.limits import Timeouts
 from vfnb.agents.loading import resolve_harness
 from vfnb.agents.placement import check_placement
 from vfnb.agents.rollout import Ids, Rollout
+from vfnb.agents.scoring import ScoringConfig
 from vfnb.clients import ModelClient, resolve_model
 from vfnb.errors import ConfigError
 from vfnb.interception import Limits, ServerPool
@@ -44,6 +45,7 @@ class Agent:
         sampling: SamplingConfig,
         limits: Limits,
         timeouts: Timeouts,
+        scoring: ScoringConfig,
         retries: int = 0,
     ) -> None:
         harness.check(runtime)
@@ -53,6 +55,7 @@ class Agent:
         self.sampling = sampling
         self.limits = limits
         self.timeouts = timeouts
+        self.scoring = scoring
         self.retries = retries
         self._pool: ServerPool | None = None
 
@@ -68,6 +71,7 @@ class Agent:
             check_tools(task, self.harness.name, supported=self.harness.SUPPORTS_MCP)
         _check_hooks(self.harness, task)
         check_placement(task, self.runtime)
+        self.scoring.check(task, self.runtime)
 
     async def run(self, task: Task[Any, Any, Any]) -> Trace:
         """Run one task and score it; nothing is stored. Errors are on the trace, not raised.
@@ -153,6 +157,7 @@ def make_agent(
     sampling: SamplingConfig | dict[str, Any] | None = None,
     limits: Limits | dict[str, Any] | None = None,
     timeouts: Timeouts | dict[str, Any] | None = None,
+    scoring: ScoringConfig | dict[str, Any] | None = None,
     retries: int = 0,
 ) -> Agent:
     """Put an agent together.
@@ -164,6 +169,7 @@ def make_agent(
         sampling: overrides of what the program asks for.
         limits: bounds on turns and tokens of a rollout.
         timeouts: seconds per stage.
+        scoring: where and whether rollouts are scored.
         retries: further attempts after an error that may pass.
 
     Raises:
@@ -180,5 +186,6 @@ def make_agent(
         sampling=build(SamplingConfig, sampling, path="sampling"),
         limits=build(Limits, limits, path="limits"),
         timeouts=build(Timeouts, timeouts, path="timeouts"),
+        scoring=build(ScoringConfig, scoring, path="scoring"),
         retries=retries,
     )

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 from vfnb import loops
 from vfnb.agents.hooks import task_hooks
 from vfnb.agents.journal import Journal
+from vfnb.agents.placement import place
+from vfnb.agents.scoring import Artifacts, start_verifier
 from vfnb.agents.session import HarnessSession
 from vfnb.agents.verdict import Verdict, judge
 from vfnb.errors import StageTimeout, UpstreamStalled, VfnbError
@@ -74,6 +76,7 @@ class Rollout:
             rollout=ids.rollout,
         )
         self.runtime: Runtime | None = None
+        self.verifier: Runtime | None = None
         self.session: Session | None = None
         self.view: HarnessSession | None = None
         self.tools: RolloutTools | None = None
@@ -115,7 +118,7 @@ class Rollout:
     async def _stages(self) -> None:
         trace, agent, task, limits = self.trace, self.agent, self.task, self.timeouts
         async with self._stage("boot", limits.boot):
-            self.runtime = make_runtime(agent.runtime)
+            self.runtime = make_runtime(place(agent.runtime, task.data))
             await self.runtime.start()
             self._open_session(self.runtime)
         assert self.session is not None
@@ -136,10 +139,25 @@ class Rollout:
         trace.stop_condition = verdict.stop
         async with self._stage("finalize", limits.finalize):
             await run_finalize(task, trace, self.runtime, log=self._print)
+        skipped = agent.scoring.skip(task, trace)
+        if agent.scoring.placement == "isolated" and not skipped:
+            async with self._stage("verifier", limits.boot, setting="boot"):
+                await self._isolate(self.runtime)
         async with self._stage("scoring", limits.scoring):
-            await score(task, trace, self.runtime, log=self._print)
+            if not skipped:
+                await score(task, trace, self.verifier or self.runtime, log=self._print)
         ended = "stopped" if verdict.stop else "completed"
         trace.end_state = "dropped" if trace.dropped is not None else ended
+
+    async def _isolate(self, runtime: Runtime) -> None:
+        """Carry the artifacts into a fresh box; the agent's ends here, with all that still runs in it."""
+        scoring, data = self.agent.scoring, self.task.data
+        artifacts = await Artifacts.collect(runtime, data, scoring.artifact_limit)
+        if data.artifacts:
+            self.trace.info["artifacts"] = artifacts.summary()
+        await runtime.stop()
+        self.verifier = make_runtime(scoring.verifier(self.agent.runtime, data))
+        await start_verifier(self.verifier, artifacts, self.task, self.trace, log=self._print)
 
     def _open_session(self, runtime: Runtime) -> None:
         agent = self.agent
@@ -226,8 +244,8 @@ class Rollout:
         return Verdict(stop="timeout")
 
     @asynccontextmanager
-    async def _stage(self, name: str, limit: float | None) -> AsyncIterator[None]:
-        """Time one stage; its limit is an error that names it."""
+    async def _stage(self, name: str, limit: float | None, setting: str = "") -> AsyncIterator[None]:
+        """Time one stage; its limit is an error that names it and the setting of the limit."""
         span = self.trace.timing[name] = Span(start=time.time())
         try:
             async with asyncio.timeout(limit) as clock:
@@ -236,7 +254,9 @@ class Rollout:
             if not clock.expired():
                 self._fail(error, stage=name)
                 raise _Failed from error
-            late = StageTimeout(f"stage {name!r} took longer than {limit:g} s; raise timeouts.{name}")
+            late = StageTimeout(
+                f"stage {name!r} took longer than {limit:g} s; raise timeouts.{setting or name}"
+            )
             self._fail(late, stage=name)
             raise _Failed from late
         except Exception as error:
@@ -275,6 +295,8 @@ class Rollout:
                 found.append(("server", self.pool.release(self.session)))
         if self.runtime is not None:
             found.append(("runtime", self.runtime.stop()))
+        if self.verifier is not None:
+            found.append(("verifier", self.verifier.stop()))
         return found
 
 

@@ -40,7 +40,7 @@ class Row:
     message: str = ""
     """That error's text."""
     skipped: bool = False
-    """Scoring was skipped by a stop: the reward is 0.0 by rule, not by measurement."""
+    """Scoring was skipped by a stop or a setting: the reward is 0.0 by rule, not by measurement."""
     rewards: Mapping[str, float | None] = field(default_factory=dict)
     """Unweighted values by name."""
     weights: Mapping[str, float] = field(default_factory=dict)

@@ -86,7 +86,7 @@ class Summary:
     unscored: int
     """Finished in order, but there was no reward to compute."""
     skipped: int
-    """Scored 0.0 by rule because a stop skipped scoring."""
+    """Scored 0.0 by rule because a stop or a setting skipped scoring."""
     reused: int
     tasks: int
     reward: Estimate

@@ -59,7 +59,7 @@ def reward_words(summary: Summary) -> str:
         [
             f"reward {estimate_words(summary.reward)} {over}",
             f"left out: {summary.left_out}" if summary.left_out else "",
-            f"{summary.skipped} scored 0 by a stop that skips scoring" if summary.skipped else "",
+            f"{summary.skipped} scored 0 by a stop or setting that skips scoring" if summary.skipped else "",
         ]
     )
 
@@ -145,7 +145,7 @@ def summary_blocks(summary: Summary) -> list[str]:
         [percent, f"{number(reward.low)} to {number(reward.high)}" if reward.low is not None else "-"],
         ["over", f"{summary.scored} of {summary.n} rollouts, {reward.clusters} tasks"],
         ["left out", summary.left_out or "none"],
-        *([["scoring skipped by a stop", f"{summary.skipped}, counted as 0"]] if summary.skipped else []),
+        *([["scoring skipped", f"{summary.skipped}, counted as 0"]] if summary.skipped else []),
         *[[f"pass@{p.k}", f"{number(p.value)} over {p.tasks} tasks"] for p in summary.pass_at_k],
         *(
             [["a rollout passes", f"at a reward of {number(summary.threshold)} or more"]]

@@ -14,7 +14,7 @@ __all__ = ["AGENT", "ALIASES", "SHORT", "Keys", "canonical", "foreign", "in_layo
 
 Keys = tuple[str, ...]
 
-AGENT = ("harness", "model", "sampling", "runtime", "limits", "timeouts", "retries")
+AGENT = ("harness", "model", "sampling", "runtime", "limits", "timeouts", "scoring", "retries")
 """What stands under `env.agent` in the nested layout."""
 ALIASES: dict[Keys, Keys] = {
     ("env", "taskset"): ("taskset",),

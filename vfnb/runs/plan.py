@@ -40,6 +40,7 @@ def plan(tasks: Sequence[Task[Any, Any, Any]], agent: Agent, rollouts: int) -> l
     """The units of a run, task by task."""
     setting = agent.identity()
     setting_known = _known(setting)
+    placing = canonical_json(agent.scoring.model_dump(mode="json"))
     toolsets = _Toolsets()
     judged: dict[tuple[type, int], str | None] = {}  # by class and config object, which tasks share
     units = []
@@ -56,9 +57,10 @@ def plan(tasks: Sequence[Task[Any, Any, Any]], agent: Agent, rollouts: int) -> l
         if place not in judged:
             judged[place] = judge_code(task)
         judges = judged[place]
-        score_hash = (
-            new_id() if code.score is None or judges is None else digest(code.score, code.scoring, judges)
-        )
+        if code.score is None or judges is None:
+            score_hash = new_id()
+        else:
+            score_hash = digest(code.score, code.scoring, judges, placing)
         group = digest(rollout_hash, task.key, size=8)
         units += [
             Unit(task=task, rollout=i, group=group, rollout_hash=rollout_hash, score_hash=score_hash)

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from vfnb.agents import ScoringConfig
 from vfnb.lab.rows import Row
 from vfnb.runs.plan import Unit
 from vfnb.runs.rows import stored_rows
 from vfnb.store import RunReader, RunStore, ScoreRow, ScoreVersion, TraceHead
-from vfnb.tasks import Task, parameters_of, run_finalize, score, scoring_skipped, unscore
+from vfnb.tasks import Task, parameters_of, run_finalize, score, unscore
 from vfnb.trace import ErrorInfo, Trace, error_info
 
 __all__ = ["Reuse", "take_over"]
@@ -35,7 +36,7 @@ class Reuse:
     notes: list[str] = field(default_factory=list)
 
 
-async def take_over(store: RunStore, units: Sequence[Unit]) -> Reuse:
+async def take_over(store: RunStore, units: Sequence[Unit], scoring: ScoringConfig) -> Reuse:
     """Match the plan with the store. Nothing is written before the whole search has ended, but for the end of
     rollouts whose process died. Engine loop only."""
     found = Reuse()
@@ -54,7 +55,7 @@ async def take_over(store: RunStore, units: Sequence[Unit]) -> Reuse:
             else:
                 kept.append((unit, head))
         replaced = [h.id for h in heads if not _usable(h) and h.superseded != 1]
-        kept = await _scores(store, reader, kept, found)
+        kept = await _scores(store, reader, kept, found, scoring)
         for trace_id in replaced:
             store.supersede(trace_id)
         await store.select(wanted)
@@ -86,7 +87,9 @@ async def _bury(store: RunStore, reader: RunReader) -> None:
         await store.finish_trace(trace)
 
 
-async def _scores(store: RunStore, reader: RunReader, kept: Sequence[_Match], found: Reuse) -> list[_Match]:
+async def _scores(
+    store: RunStore, reader: RunReader, kept: Sequence[_Match], found: Reuse, scoring: ScoringConfig
+) -> list[_Match]:
     """Bring every rollout taken over to one score version; those that cannot be are put on the list to do."""
     scored = {unit.trace: unit.scored for unit in reader.finished()}
     newest = reader.newest()
@@ -102,19 +105,20 @@ async def _scores(store: RunStore, reader: RunReader, kept: Sequence[_Match], fo
     matched: list[_Match] = []
     for unit, head in kept:
         older = version(unit, head)
-        if older is None and _needs_runtime(unit.task):
-            found.todo.append(unit)
-            found.notes.append("scoring changed and needs the runtime: these rollouts run anew")
-            store.supersede(head.id)
-            continue
         trace = reader.load_trace(head.id, version=older)
         error: ErrorInfo | None = None
         before = _judged(trace)
         if older is None:
-            error = await _score(unit, trace, reader)
+            skipped = scoring.skip(unit.task, trace)
+            if not skipped and _needs_runtime(unit.task):
+                found.todo.append(unit)
+                found.notes.append("scoring changed and needs the runtime: these rollouts run anew")
+                store.supersede(head.id)
+                continue
+            error = await _score(unit, trace, reader, skipped)
             found.rescored += 1
         else:
-            scoring_skipped(unit.task, trace)
+            scoring.skip(unit.task, trace)
         if before != _judged(trace):
             await store.restate(trace)
         rows.append(_score_row(trace, unit.score_hash, error))
@@ -127,14 +131,17 @@ async def _scores(store: RunStore, reader: RunReader, kept: Sequence[_Match], fo
 
 def _judged(trace: Trace) -> tuple[Any, ...]:
     """What a new scoring may change of the stored trace beside its scores."""
+    errors = [(error.stage, error.message) for error in trace.errors]
     marks = trace.info.get("unscored"), trace.info.get("scoring_skipped")
-    return trace.end_state, list(trace.judge_calls), marks, trace.dropped
+    return trace.end_state, list(trace.judge_calls), marks, trace.dropped, errors
 
 
-async def _score(unit: Unit, trace: Trace, reader: RunReader) -> ErrorInfo | None:
+async def _score(unit: Unit, trace: Trace, reader: RunReader, skipped: bool) -> ErrorInfo | None:
     """Score a stored trace with the hooks of today; an error leaves it unscored and is returned."""
     unscore(trace)
     trace.end_state = "stopped" if trace.stop_condition else "completed"
+    if skipped:
+        return None
     stored = reader.state(trace.id)
     trace.state = unit.task.state_type().model_validate(stored) if stored else unit.task.make_state()
     try:

@@ -46,6 +46,7 @@ def saved_config(
         runtime=agent.runtime,
         limits=agent.limits,
         timeouts=agent.timeouts,
+        scoring=agent.scoring,
         retries=agent.retries,
         record=RecordConfig(tasks=len(tasks), vfnb=__version__, python=platform.python_version()),
         **settings,

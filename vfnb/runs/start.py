@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from vfnb import loops
-from vfnb.agents import Agent, Harness, Timeouts, make_agent
+from vfnb.agents import Agent, Harness, ScoringConfig, Timeouts, make_agent
 from vfnb.clients import ModelClient
 from vfnb.errors import ConfigError
 from vfnb.interception import Limits
@@ -44,6 +44,7 @@ def evaluate(
     runtime: str | RuntimeConfig | dict[str, Any] | None = None,
     limits: Limits | dict[str, Any] | None = None,
     timeouts: Timeouts | dict[str, Any] | None = None,
+    scoring: ScoringConfig | dict[str, Any] | None = None,
     retries: int = 0,
     max_tokens: int | None = None,
     max_cost: float | None = None,
@@ -68,6 +69,7 @@ def evaluate(
         runtime: where programs run: `"inprocess"`, `"subprocess"` or a config.
         limits: bounds on turns and tokens of one rollout.
         timeouts: seconds per stage.
+        scoring: in the agent's box or in a fresh one, and what is not scored; see `vf.ScoringConfig`.
         retries: further attempts of a rollout after an error that may pass.
         max_tokens: bound on tokens of the whole run, earlier sittings included.
         max_cost: bound on its cost in US dollars.
@@ -92,6 +94,7 @@ def evaluate(
         sampling=sampling,
         limits=limits,
         timeouts=timeouts,
+        scoring=scoring,
         retries=retries,
     )
     agent.client.check()
@@ -163,7 +166,7 @@ async def _start(
                         f"{folder} already has rollouts and resume=False; use fresh=True or another dir="
                     )
         write_config(store.config_path, config)
-        reuse = await take_over(store, units)
+        reuse = await take_over(store, units, agent.scoring)
         await store.set_meta(state="running", reason="", planned=len(units))
     except BaseException:
         store.close()

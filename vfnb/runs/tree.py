@@ -9,6 +9,7 @@ from pydantic import Field, SerializeAsAny
 
 from vfnb.agents.base import Harness, HarnessConfig
 from vfnb.agents.limits import Timeouts
+from vfnb.agents.scoring import ScoringConfig
 from vfnb.errors import ConfigError
 from vfnb.interception.limits import Limits
 from vfnb.runs.model import ModelConfig
@@ -56,6 +57,8 @@ class EvalConfig(BaseConfig):
     """Bounds of one rollout."""
     timeouts: Timeouts = Timeouts()
     """Seconds for each stage of a rollout."""
+    scoring: ScoringConfig = ScoringConfig()
+    """Where rollouts are scored, and which are not."""
     retries: int = Field(default=0, ge=0)
     """Further attempts of a rollout after an error that may pass."""
     rollouts: int = Field(default=1, ge=1)
@@ -115,8 +118,8 @@ class EvalConfig(BaseConfig):
 
         if self.model is None:
             raise ConfigError('model: required; give -m NAME, or model = "NAME" in a file')
-        names = "sampling runtime limits timeouts retries rollouts concurrency max_tokens max_cost dir resume fresh"
-        settings: dict[str, Any] = {name: getattr(self, name) for name in names.split()}
+        names = "sampling runtime limits timeouts scoring retries rollouts concurrency max_tokens max_cost"
+        settings: dict[str, Any] = {name: getattr(self, name) for name in f"{names} dir resume fresh".split()}
         return evaluate(
             self.make_taskset(), model=self.model.client(), harness=self.make_harness(), **settings
         )

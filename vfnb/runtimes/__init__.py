@@ -1,5 +1,6 @@
 """Where programs run: in this process (files only), or as subprocesses in a folder of their own."""
 
+from vfnb.runtimes.archive import Archive
 from vfnb.runtimes.base import BackgroundProgram, ProgramResult, Runtime
 from vfnb.runtimes.config import (
     AnyRuntimeConfig,
@@ -16,6 +17,7 @@ from vfnb.runtimes.subprocess import SubprocessRuntime
 
 __all__ = [
     "AnyRuntimeConfig",
+    "Archive",
     "BackgroundProgram",
     "InProcessConfig",
     "InProcessRuntime",

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any, ClassVar, Literal, Protocol, overload
 
+from vfnb.runtimes.archive import Archive, pack_with_tar, unpack_with_tar
+
 __all__ = ["BackgroundProgram", "PathLike", "ProgramResult", "Runtime"]
 
 PathLike = str | PurePath
@@ -155,3 +157,27 @@ class Runtime(ABC):
         Raises:
             RuntimeFault: it cannot be written.
         """
+
+    async def pack(self, paths: Sequence[str], *, base: str = ".", limit: int) -> Archive:
+        """Files and folders with all that is in them, to carry them to another box.
+
+        Symbolic links stay links; sockets, pipes and devices are left out. Needs `sh` and `tar` in the box.
+
+        Args:
+            paths: relative to `base`.
+            base: `.`, the working folder, or `/`.
+            limit: bytes of all files together.
+
+        Raises:
+            TooLarge: there is more than that.
+            RuntimeFault: they cannot be read.
+        """
+        return await pack_with_tar(self, paths, base, limit)
+
+    async def unpack(self, archive: Archive, *, base: str = ".") -> None:
+        """Put files of another box where they were, over what is there.
+
+        Raises:
+            RuntimeFault: they cannot be written.
+        """
+        await unpack_with_tar(self, archive, base)

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
+import tarfile
 import tempfile
 import weakref
+from collections.abc import Sequence
 from pathlib import Path
 
 from vfnb.errors import MissingFile, RuntimeFault
+from vfnb.runtimes.archive import Archive, clean
 from vfnb.runtimes.base import PathLike
 
 __all__ = ["Box"]
 
 
 class Box:
-    """A temporary folder with `work`, `home` and `tmp`, made on first use."""
+    """A temporary folder with `work`, `home` and `tmp`, made on first use.
 
-    def __init__(self) -> None:
+    Args:
+        workdir: a folder inside `work` that is the working folder in its place.
+    """
+
+    def __init__(self, workdir: str | None = None) -> None:
+        self._workdir = workdir or "."
         self._root: Path | None = None
         self._finalizer: weakref.finalize[[Path, int], Box] | None = None
 
@@ -33,13 +42,14 @@ class Box:
             self._root = Path(tempfile.mkdtemp(prefix="vfnb-box-")).resolve()
             for name in ("work", "home", "tmp"):
                 (self._root / name).mkdir()
+            (self._root / "work" / self._workdir).mkdir(parents=True, exist_ok=True)
             self._finalizer = weakref.finalize(self, _delete, self._root, os.getpid())
         return self._root
 
     @property
     def work(self) -> Path:
         """Working folder of programs and base of relative paths."""
-        return self.root / "work"
+        return self.root / "work" / self._workdir
 
     def path(self, path: PathLike, *, inside: bool) -> Path:
         """A path of the box as one of this machine.
@@ -77,6 +87,29 @@ class Box:
             full.write_bytes(data)
         except OSError as error:
             raise _refusal(f"cannot write {path} ({full}): {error.strerror or error}") from error
+
+    def pack(self, paths: Sequence[str], limit: int) -> Archive:
+        """Files and folders as an archive. Raises as `Runtime.pack`."""
+        missing = [path for path in paths if not os.path.lexists(self.work / path)]
+        buffer = io.BytesIO()
+        with tarfile.open(fileobj=buffer, mode="w") as target:
+            for path in paths:
+                if path not in missing:
+                    target.add(self.work / path, arcname=path)
+        return clean(Archive(data=buffer.getvalue(), missing=missing), paths, limit)
+
+    def unpack(self, archive: Archive) -> None:
+        """Write an archive's files; links that leave the folder are left out."""
+
+        def inside(member: tarfile.TarInfo, folder: str) -> tarfile.TarInfo | None:
+            try:
+                return tarfile.data_filter(member, folder)
+            except tarfile.FilterError:
+                return None
+
+        if archive.data:
+            with tarfile.open(fileobj=io.BytesIO(archive.data)) as source:
+                source.extractall(self.work, filter=inside)
 
     def remove(self) -> None:
         """Delete the folder now. It also goes when the box is forgotten and when the interpreter ends."""

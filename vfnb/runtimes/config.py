@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from pathlib import PurePath
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BeforeValidator, Field, SerializeAsAny
+from pydantic import AfterValidator, BeforeValidator, Field, SerializeAsAny
 
 from vfnb.errors import ConfigError
 from vfnb.runtimes.base import Runtime
@@ -24,10 +25,28 @@ __all__ = [
 
 
 class RuntimeConfig(BaseConfig):
-    """Where programs run; `type` picks the kind and with it the other settings."""
+    """Where programs run; `type` picks the kind and with it the other settings.
+
+    A kind of container may have the fields `image`, `workdir`, `network`, `cpu`, `memory`, `gpu` and `disk`: what a
+    task demands then fills those that are not set here.
+    """
+
+    SPARSE: ClassVar[bool] = True  # what is not set here may come from the task
 
     type: str
     """Kind of runtime: `inprocess`, `subprocess`, or a registered one."""
+
+    def model_post_init(self, context: Any, /) -> None:
+        self.model_fields_set.add("type")  # a saved config must name it
+
+
+def _inner(path: str) -> str:
+    if PurePath(path).is_absolute() or ".." in PurePath(path).parts:
+        raise ValueError("give a path relative to the box, without `..`")
+    return path
+
+
+InnerPath = Annotated[str, AfterValidator(_inner)]
 
 
 class InProcessConfig(RuntimeConfig):
@@ -35,6 +54,8 @@ class InProcessConfig(RuntimeConfig):
 
     type: Literal["inprocess"] = "inprocess"
     """Always `inprocess`."""
+    workdir: InnerPath | None = None
+    """Folder inside the box that relative paths start from; the task's if not given."""
 
 
 class SubprocessConfig(RuntimeConfig):
@@ -42,6 +63,8 @@ class SubprocessConfig(RuntimeConfig):
 
     type: Literal["subprocess"] = "subprocess"
     """Always `subprocess`."""
+    workdir: InnerPath | None = None
+    """Folder inside the box in which programs start and relative paths begin; the task's if not given."""
     env: dict[str, str] = {}
     """Variables set for every program. They are saved with the run: no secrets here."""
     pass_env: list[str] = []

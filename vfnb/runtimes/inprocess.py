@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar, NoReturn
 
 from vfnb.errors import ConfigError
+from vfnb.runtimes.archive import Archive
 from vfnb.runtimes.base import PathLike, Runtime
 from vfnb.runtimes.box import Box
 from vfnb.runtimes.config import InProcessConfig, register_runtime
@@ -22,7 +23,7 @@ class InProcessRuntime(Runtime):
 
     def __init__(self, config: InProcessConfig | None = None) -> None:
         self.config = config or InProcessConfig()
-        self._box = Box()
+        self._box = Box(self.config.workdir)
 
     async def start(self) -> None:
         """Nothing to provision."""
@@ -58,6 +59,12 @@ class InProcessRuntime(Runtime):
 
     async def write(self, path: PathLike, data: bytes) -> None:
         await asyncio.to_thread(self._box.write, path, data)
+
+    async def pack(self, paths: Sequence[str], *, base: str = ".", limit: int) -> Archive:
+        return await asyncio.to_thread(self._box.pack, paths, limit)
+
+    async def unpack(self, archive: Archive, *, base: str = ".") -> None:
+        await asyncio.to_thread(self._box.unpack, archive)
 
     def __repr__(self) -> str:
         return "<InProcessRuntime>"

@@ -30,7 +30,7 @@ class SubprocessRuntime(Runtime):
 
     def __init__(self, config: SubprocessConfig | None = None) -> None:
         self.config = config or SubprocessConfig()
-        self._box = Box()
+        self._box = Box(self.config.workdir)
         self._marker = new_id()
         self._programs: list[Program] = []
         self._stopped = False

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import PurePosixPath
 from typing import Any, ClassVar
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, field_validator
 
 from vfnb.errors import TasksetError, VfnbError
 from vfnb.types import Messages, resolve_messages
@@ -53,6 +54,11 @@ class NetworkPolicy(_Frozen):
     block: list[str] = []
     """Host patterns that stay closed although `allow` names them."""
 
+    @property
+    def restricts(self) -> bool:
+        """Whether it closes anything."""
+        return self.allow != ["*"] or bool(self.block)
+
 
 class TaskData(_Frozen):
     """Inputs and metadata of one task. Subclass it to add fields such as the reference answer."""
@@ -74,11 +80,12 @@ class TaskData(_Frozen):
     image: str | None = None
     """Container image in which the task must run."""
     workdir: str | None = None
-    """Working folder in the container; None is the image's own."""
+    """Working folder: absolute in a container, relative to the box anywhere; None is the image's or box's own."""
     network: NetworkPolicy = NetworkPolicy()
     """Reachable hosts."""
     artifacts: list[str] = []
-    """Paths carried from the agent's box to a verifier's."""
+    """Files and folders carried from the agent's box to a fresh one for isolated scoring, relative to the working
+    folder; absolute ones in containers only."""
     timeout: TaskTimeout = TaskTimeout()
     """Limits of the stages."""
     resources: TaskResources = TaskResources()
@@ -88,6 +95,14 @@ class TaskData(_Frozen):
     def prompt_text(self) -> str:
         """The prompt's text parts, joined by blank lines between messages; images are not in it."""
         return "\n\n".join(message.text for message in resolve_messages(self.prompt))
+
+    @field_validator("workdir", "artifacts")
+    @classmethod
+    def _stays_inside(cls, value: str | list[str] | None) -> str | list[str] | None:
+        for path in [value] if isinstance(value, str) else value or ():
+            if not path or ".." in PurePosixPath(path).parts or not path.isprintable():
+                raise ValueError(f"{path!r} is no path inside the box; leave out `..` and control characters")
+        return value
 
     def content_hash(self) -> str:
         """32 hex digits over all fields but `idx` and `key`: what the task is, not where it stands."""

@@ -36,7 +36,7 @@ def score_code(cls: type[Task[Any, Any, Any]], plugged: Plugged | None = None) -
     Arguments and result as for `rollout_code`.
     """
     hooks = _of(cls, plugged, "metric", "reward")
-    code = _digest(cls, ["finalize", *(what for _, what in hooks)])
+    code = _digest(cls, ["finalize", "stage_verifier", *(what for _, what in hooks)])
     skips = [f"skip {spec.name}" for spec, _ in _of(cls, plugged, "stop") if spec.skip_scoring]
     return None if code is None else digest(code, *(repr(spec) for spec, _ in hooks), *skips)
 

@@ -45,7 +45,8 @@ MARKED: dict[str, tuple[str, ...]] = {
 LIFECYCLE: dict[str, tuple[str, ...]] = {
     "setup": ("trace", "runtime", "task", "state"),
     "finalize": ("trace", "runtime", "task", "state"),
-    "validate": ("runtime", "task"),
+    "stage_verifier": ("trace", "runtime", "task", "state"),
+    "validate": ("trace", "runtime", "task", "state"),
 }
 """Methods that a task may define under these names, and their parameters."""
 

@@ -12,12 +12,11 @@ from vfnb.errors import HookError, ScoringError, StageTimeout, VfnbError
 from vfnb.tasks.calling import call_hook, parameters_of
 from vfnb.tasks.hooks import Hook, plain_spec
 from vfnb.tasks.judges import Judge, JudgeScore
-from vfnb.trace import Reward
+from vfnb.trace import Reward, Trace
 
 if TYPE_CHECKING:
     from vfnb.runtimes import Runtime
     from vfnb.tasks.task import Task
-    from vfnb.trace import Trace
 
 __all__ = [
     "Score",
@@ -25,6 +24,7 @@ __all__ = [
     "plain_hook",
     "run_finalize",
     "run_setup",
+    "run_stage_verifier",
     "run_validate",
     "score",
     "scoring_skipped",
@@ -230,9 +230,8 @@ class _Scoring:
         self.trace.info.setdefault("warnings", []).append(line)
 
 
-def _values(task: Task[Any, Any, Any], trace: Trace | None, runtime: Runtime | None) -> dict[str, Any]:
-    state = trace.state if trace is not None else None
-    return {"trace": trace, "runtime": runtime, "task": task.data, "state": state}
+def _values(task: Task[Any, Any, Any], trace: Trace, runtime: Runtime | None) -> dict[str, Any]:
+    return {"trace": trace, "runtime": runtime, "task": task.data, "state": trace.state}
 
 
 def _signals(hook: Hook) -> list[str]:
@@ -293,15 +292,38 @@ async def run_finalize(
     await _lifecycle("finalize", task, trace, runtime, timeout, log)
 
 
+async def run_stage_verifier(
+    task: Task[Any, Any, Any],
+    trace: Trace,
+    runtime: Runtime | None = None,
+    *,
+    timeout: float | None = None,
+    log: Log | None = None,
+) -> None:
+    """Call the task's `stage_verifier`, if it has one: it prepares the fresh box of isolated scoring."""
+    await _lifecycle("stage_verifier", task, trace, runtime, timeout, log)
+
+
 async def run_validate(
-    task: Task[Any, Any, Any], runtime: Runtime, *, timeout: float | None = None, log: Log | None = None
+    task: Task[Any, Any, Any],
+    runtime: Runtime,
+    trace: Trace | None = None,
+    *,
+    timeout: float | None = None,
+    log: Log | None = None,
 ) -> bool | None:
     """Call the task's gold check: True or False, None if it has none or it cannot tell.
+
+    Args:
+        trace: the check's own trace, with the state that `setup` left; a new one if not given.
 
     Raises:
         HookError: it returned something else.
     """
-    result = await _lifecycle("validate", task, None, runtime, timeout, log)
+    if trace is None:
+        trace = Trace()
+        trace.state = task.make_state()
+    result = await _lifecycle("validate", task, trace, runtime, timeout, log)
     if result is not None and not isinstance(result, bool):
         raise HookError(f"{type(task).__name__}.validate returned {result!r}; return True, False or None")
     return result
@@ -310,7 +332,7 @@ async def run_validate(
 async def _lifecycle(
     name: str,
     task: Task[Any, Any, Any],
-    trace: Trace | None,
+    trace: Trace,
     runtime: Runtime | None,
     timeout: float | None,
     log: Log | None,
@@ -321,8 +343,7 @@ async def _lifecycle(
     label = f"{type(task).__name__}.{name}"
 
     def note(line: str) -> None:
-        if trace is not None:
-            trace.info.setdefault("warnings", []).append(line)
+        trace.info.setdefault("warnings", []).append(line)
 
     values = _values(task, trace, runtime)
     return await call_hook(method, values, label=label, timeout=timeout, log=log, blocked=note)

@@ -228,7 +228,7 @@ class Trace(BaseModel):
         """Sum of `value * weight`; None if not scored, failed or dropped; 0.0 if a stop skipped scoring."""
         if self.end_state in ("error", "dropped", "cancelled") or self.dropped is not None:
             return None
-        if self.info.get("scoring_skipped"):
+        if self.info.get("scoring_skipped") and not self.rewards:
             return 0.0
         values = [reward.value for reward in self.rewards.values()]
         if not values or None in values:
