@@ -3,8 +3,8 @@
 What to learn here: the stages of a task that works on files. `setup` writes the repository into the runtime and
 commits it; the agent works; `finalize` saves what it changed (`vf.capture_patch`) and its answer file before
 anything else touches them; the reward then writes the hidden check, runs it and compares what it prints.
-`validate` proves a task without a model: with the reference repair the check must pass, `vfnb validate
-file_swe` tries it.
+`validate` proves a task without a model: the check must fail before the reference repair and pass after it;
+`vfnb validate file_swe --runtime subprocess` tries that.
 
 It needs a runtime that runs programs, and git and python3 in it:
 
