@@ -75,9 +75,11 @@ class Keeper:
 
     def _checkpoint(self, side: sqlite3.Connection) -> None:
         try:
-            _, pages, _ = side.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+            _, pages, copied = side.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
         except sqlite3.Error:
             return  # full disk or busy file: the WAL keeps everything, the next round tries again
+        if copied < pages:
+            self._written = CHECKPOINT_BYTES  # commits came in between: the next one asks again
         if pages * self._page > CATCH_UP_BYTES and self._commits is not None:
             self._commits.checkpoint_wanted = True
 
