@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import threading
+import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -48,6 +49,7 @@ class RunReader:
         self.dir = Path(folder)
         self.path = self.dir / DATABASE_NAME
         self._db = connect_reader(self.path)
+        weakref.finalize(self, self._db.close)  # a reader that nobody closed: Python 3.13 warns of such files
         self._lock = threading.RLock()
         self._shared: dict[bytes, bytes] = {}
         self._shared_size = 0
