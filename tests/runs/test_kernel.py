@@ -33,6 +33,7 @@ def interrupt(kernel: Kernel, code: str, after: float) -> tuple[float, str]:
     kind = ""
     while True:
         message = kernel.client.get_iopub_msg(timeout=30)
+        kernel.messages.append((time.monotonic(), message))
         if message["parent_header"].get("msg_id") != request:
             continue
         if message["msg_type"] == "error":
@@ -127,3 +128,24 @@ def test_results_have_text_and_html(kernel: Kernel, tmp_path: Path) -> None:
     kernel.run("run.traces[0].plot()")
     data = kernel.of_type("execute_result", "display_data")[-1][1]["content"]["data"]
     assert "application/vnd.plotly.v1+json" in data
+
+
+@pytest.mark.parametrize("wait", ["run.wait()", "await run"])
+def test_a_cell_that_waits_shows_the_run_once(kernel: Kernel, tmp_path: Path, wait: str) -> None:
+    kernel.run(f"run = vf.evaluate(taskset(2), model=vf.Scripted(add), dir={str(tmp_path / 'run')!r})")
+    kernel.messages.clear()
+    kernel.run(wait)
+    assert len(kernel.of_type("display_data", "execute_result")) == 1
+    kernel.run("run")
+    assert len(kernel.of_type("display_data", "execute_result")) == 2
+
+
+def test_the_view_of_an_interrupted_wait_says_how_it_ended(kernel: Kernel, tmp_path: Path) -> None:
+    kernel.run(
+        f"run = vf.evaluate(taskset(2), model=vf.Scripted(add, latency=60), dir={str(tmp_path / 'run')!r})"
+    )
+    kernel.messages.clear()
+    interrupt(kernel, "run.wait()", after=1.0)
+    kernel.run("while not run._live.done.done(): time.sleep(0.05)\ntime.sleep(1)")
+    last = kernel.of_type("update_display_data")[-1][1]["content"]["data"]["text/plain"]
+    assert "cancelled" in last.splitlines()[0]

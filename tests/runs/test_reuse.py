@@ -61,6 +61,7 @@ def test_an_edited_reward_scores_anew_without_a_model_call(tmp_path: Path) -> No
     assert model.calls == 5
     assert edited.summary.reward.mean == 0.5
     assert edited.summary.reused == 5
+    assert "5 reused (5 scored anew), 0 run" in str(edited)
     assert edited.frame("runs")["version"][0] == 1
 
     back = run(tmp_path, model, cell(tmp_path))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-__all__ = ["publisher", "show"]
+__all__ = ["cell", "publisher", "show"]
 
 
 def publisher() -> Any | None:
@@ -13,6 +13,12 @@ def publisher() -> Any | None:
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None and hasattr(ipython, "get_ipython") else None
     return shell.display_pub if shell is not None and hasattr(shell, "kernel") else None
+
+
+def cell() -> str | None:
+    """The request by which the cell that runs now was started; None outside a kernel."""
+    header = getattr(publisher(), "parent_header", None)
+    return header.get("msg_id") if isinstance(header, dict) else None
 
 
 def show(bundle: dict[str, Any]) -> None:

@@ -62,13 +62,14 @@ def _time(view: RunView) -> str:
 def _counts(view: RunView) -> str:
     done = f"{view.done} of {view.total} finished"
     ran = view.done - view.reused
+    anew = f" ({view.rescored} scored anew)" if view.rescored else ""
     return listing(
         [
             done,
             f"{view.running} running" if view.running else "",
             f"{view.failed} failed" if view.failed else "",
             f"{view.cancelled} cancelled" if view.cancelled else "",
-            f"{view.reused} reused, {ran} run" if view.reused else "",
+            f"{view.reused} reused{anew}, {ran} run" if view.reused else "",
         ]
     )
 

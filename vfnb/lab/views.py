@@ -30,6 +30,8 @@ class RunView:
     cancelled: int = 0
     reused: int = 0
     """Rollouts taken over from disk without a model call."""
+    rescored: int = 0
+    """Of the reused ones, those whose scores were computed anew."""
     state: RunState = "running"
     summary: Summary | None = None
     rows: Sequence[Row] = ()

@@ -36,6 +36,7 @@ class Live:
         units: Sequence[Unit],
         *,
         reused: Sequence[Row],
+        rescored: int = 0,
         version: int,
         budget: Budget,
         concurrency: int,
@@ -44,6 +45,7 @@ class Live:
         self.store = store
         self.total = len(units) + len(reused)
         self.reused = tuple(reused)
+        self.rescored = rescored
         self.started = time.time()
         self.ended: float | None = None
         self.reason = ""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextlib
 import weakref
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,6 +50,8 @@ class Run:
         self.config: dict[str, Any] = config if config is not None else read_config(dir / CONFIG_NAME)
         self.notes = tuple(notes)
         self._live = live
+        self._shown_in: str | None = None
+        """The cell that has a view of this run, because it waited for it."""
         self._reader = RunReader(dir)
         if live is not None:
             _live_runs.add(self)
@@ -121,14 +124,11 @@ class Run:
         """
         if self._live is None:
             return self
-        with self._progress(quiet=quiet):
+        with self._watched(self._live, quiet=quiet):
             try:
                 self._live.done.result(timeout)
             except concurrent.futures.TimeoutError:
                 raise TimeoutError(f"run {self.name} has not ended after {timeout:g} s; it goes on") from None
-            except KeyboardInterrupt:
-                self._live.cancel("interrupted")
-                raise
         return self
 
     def __await__(self) -> Generator[Any, None, Run]:
@@ -137,17 +137,34 @@ class Run:
     async def _wait(self) -> Run:
         if self._live is None:
             return self
-        with self._progress():
+        with self._watched(self._live):
             ended = asyncio.wrap_future(self._live.done)
-            try:
-                # ipykernel 7 hands an interrupt to the loop of the cell without waking it: keep it awake.
-                while not ended.done():
-                    await asyncio.wait({ended}, timeout=WAKE_S)
-                ended.result()
-            except asyncio.CancelledError:
-                self._live.cancel("interrupted")
-                raise
+            # ipykernel 7 hands an interrupt to the loop of the cell without waking it: keep it awake.
+            while not ended.done():
+                await asyncio.wait({ended}, timeout=WAKE_S)
+            ended.result()
         return self
+
+    @contextlib.contextmanager
+    def _watched(self, live: Live, *, quiet: bool = False) -> Iterator[None]:
+        """Show the progress of a wait in its cell; an interrupt of the wait cancels the run."""
+        from vfnb.lab.kernel import cell
+
+        progress = self._progress(quiet=quiet).start()
+        self._shown_in = None if quiet else cell()
+        try:
+            yield
+        except (KeyboardInterrupt, asyncio.CancelledError):
+            live.cancel("interrupted")
+            if self._shown_in is not None:  # the prompt is back at once, the view says how it ended
+                live.done.add_done_callback(lambda _: progress.stop(0))
+            else:
+                progress.stop()
+            raise
+        except BaseException:
+            progress.stop()
+            raise
+        progress.stop()
 
     def cancel(self, *, wait: bool = True) -> Run:
         """Stop the run: rollouts under way become `cancelled`, finished ones stay."""
@@ -210,8 +227,11 @@ class Run:
     def _ipython_display_(self) -> None:
         from IPython.display import display
 
+        from vfnb.lab.kernel import cell
         from vfnb.lab.run_twin import run_bundle
 
+        if self._shown_in is not None and self._shown_in == cell():
+            return  # the cell waited for it and has its view already
         live = self._live
         if live is None or live.done.done():
             display(run_bundle(self._view()), raw=True)

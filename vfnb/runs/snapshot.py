@@ -51,6 +51,7 @@ def snapshot(
         failed=sum(row.outcome == "error" for row in rows),
         cancelled=sum(row.outcome == "cancelled" for row in rows),
         reused=reused,
+        rescored=live.rescored if live is not None else 0,
         state=state,
         summary=summarise(rows, planned=total),
         rows=rows[:SHOWN],
