@@ -186,3 +186,5 @@ def test_the_table_of_tasks_has_typed_columns() -> None:
     assert table["mean"].isna().tolist() == [False, False, True]
     assert str(table.dtypes["pass_rate"]) == "Float64"
     assert len(task_table([])) == 0
+    late = task_table(Row(task=f"t{idx}", idx=idx) for idx in (2, 0, 1))
+    assert list(late["task"]) == ["t0", "t1", "t2"]  # in the order of the taskset, not in that of their ends

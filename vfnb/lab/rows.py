@@ -20,6 +20,8 @@ class Row:
 
     task: str
     """The task's key; rollouts of one task share it."""
+    idx: int | None = None
+    """The task's position in its taskset."""
     name: str = ""
     """The task's name for people; the key if empty."""
     trace: str = ""
@@ -75,6 +77,7 @@ def trace_row(trace: Trace, *, reused: bool = False) -> Row:
     usage = trace.usage
     return Row(
         task=trace.task.key or str(trace.task.idx),
+        idx=trace.task.idx,
         name=trace.task.name or "",
         trace=trace.id,
         rollout=trace.rollout,

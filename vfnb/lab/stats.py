@@ -56,6 +56,7 @@ class TaskStat:
     """The rollouts of one task."""
 
     task: str
+    idx: int | None
     name: str
     n: int
     scored: int
@@ -205,6 +206,7 @@ def per_task(rows: Iterable[Row], *, threshold: float = 1.0) -> list[TaskStat]:
         stats.append(
             TaskStat(
                 task=task,
+                idx=members[0].idx,
                 name=next((row.name for row in members if row.name), task),
                 n=len(members),
                 scored=len(values),

@@ -16,6 +16,7 @@ __all__ = ["task_table"]
 
 _COLUMNS = {
     "task": "string",
+    "idx": "Int64",
     "name": "string",
     "n": "Int64",
     "scored": "Int64",
@@ -29,8 +30,9 @@ _COLUMNS = {
 
 
 def task_table(rows: Iterable[Row]) -> pd.DataFrame:
-    """One row per task: what `TaskStat` holds, missing values as NA."""
+    """One row per task in the order of the taskset: what `TaskStat` holds, missing values as NA."""
     import pandas as pd
 
-    stats = [asdict(stat) for stat in per_task(rows)]
+    found = sorted(per_task(rows), key=lambda stat: (stat.idx is None, stat.idx or 0))
+    stats = [asdict(stat) for stat in found]
     return pd.DataFrame(stats, columns=list(_COLUMNS)).astype(_COLUMNS)

@@ -18,6 +18,7 @@ def stored_rows(reader: RunReader) -> list[Row]:
         rows.append(
             Row(
                 task=head.task_key,
+                idx=head.task_idx,
                 name=head.task_name or "",
                 trace=head.id,
                 rollout=head.rollout,
