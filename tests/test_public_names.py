@@ -55,3 +55,9 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
         assert "no_such_name" in str(error)
     else:
         raise AssertionError("the name resolved")
+
+
+def test_errors_are_there_from_the_start_and_completion_shows_no_helpers() -> None:
+    code = "import vfnb as vf; assert 'Any' not in dir(vf); print(vf.errors.VfnbError.__name__)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "VfnbError\n"

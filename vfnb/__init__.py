@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from vfnb_harnesses.program import ProgramHarness as Program
 
+    from vfnb import errors as errors
     from vfnb.agents import Agent as Agent
     from vfnb.agents import Harness as Harness
     from vfnb.agents import HarnessConfig as HarnessConfig
@@ -236,6 +237,7 @@ __all__ = [
     "__version__",
     "capture_patch",
     "compare_stdout_results",
+    "errors",
     "evaluate",
     "extract_boxed_answer",
     "extract_number",
@@ -261,6 +263,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name == "errors":
+        return import_module("vfnb.errors")
     try:
         room, attribute = _WHERE[name]
     except KeyError:
@@ -270,4 +274,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__} - {"Any", "TYPE_CHECKING", "annotations", "import_module"})
