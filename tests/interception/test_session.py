@@ -328,6 +328,11 @@ def test_complete_is_a_conversation_without_http() -> None:
         assert len(dag.nodes) == 4 and dag.leaves == [3]
         assert [call.transport for call in dag.calls] == ["inprocess"] * 2
         assert dag.calls[1].sampling_asked == {"temperature": 0.1}
+        as_dicts = [
+            {"role": message.role, "content": message.text} for message in second.messages
+        ]  # as in a Chat request
+        third = _complete(rollout, [*as_dicts, {"role": "user", "content": "more"}])
+        assert third.text == "answer 5" and len(dag.nodes) == 6
         assert all(call.delivered for call in dag.calls)
 
 

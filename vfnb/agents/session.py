@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from vfnb.runtimes import Runtime
     from vfnb.tasks import RolloutTools
     from vfnb.trace import Trace
-    from vfnb.types import Messages
+    from vfnb.types import Message, Messages
 
 __all__ = ["HarnessSession"]
 
@@ -79,7 +79,7 @@ class HarnessSession:
 
     async def complete(
         self,
-        messages: str | Messages,
+        messages: str | Sequence[Message | Mapping[str, Any]],
         tools: Sequence[Tool] | None = None,
         *,
         markers: Mapping[str, str] | None = None,
@@ -88,7 +88,7 @@ class HarnessSession:
         """Ask the model for one reply.
 
         Args:
-            messages: the whole history, or a prompt string.
+            messages: the whole history, of messages or of dicts as in a Chat request; or a prompt string.
             tools: tools offered with this call.
             markers: what the call is for: `{"kind": "compaction"}`, `"side_call"` or `"subagent"`, and `agent`.
             params: Chat Completions parameters such as `temperature` or `max_tokens`; the run's override them.

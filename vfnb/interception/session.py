@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from vfnb import loops
-from vfnb.dialects import Dialect, chat_encode, get
-from vfnb.errors import ContextLengthError, ModelError
+from vfnb.dialects import Dialect, chat_decode, chat_encode, get
+from vfnb.errors import ContextLengthError, HarnessError, ModelError
 from vfnb.interception.answers import failure, stopped
 from vfnb.interception.call import Call
 from vfnb.interception.completion import Completion
@@ -27,7 +27,18 @@ from vfnb.interception.sink import Collected, Sink
 from vfnb.interception.turns import TurnReader
 from vfnb.interception.watch import Watch
 from vfnb.trace.calls import ErrorInfo, ModelCall, error_info
-from vfnb.types import Messages, SamplingConfig, Tool, resolve_messages
+from vfnb.types import (
+    AssistantMessage,
+    Message,
+    Messages,
+    OtherMessage,
+    SamplingConfig,
+    SystemMessage,
+    Tool,
+    ToolMessage,
+    UserMessage,
+    resolve_messages,
+)
 
 if TYPE_CHECKING:
     from vfnb.clients.base import ModelClient
@@ -202,7 +213,7 @@ class Session:
 
     async def complete(
         self,
-        messages: str | Messages,
+        messages: str | Sequence[Message | Mapping[str, Any]],
         tools: Sequence[Tool] | None = None,
         *,
         markers: Mapping[str, str] | None = None,
@@ -211,7 +222,7 @@ class Session:
         """Ask the model from any loop, without HTTP; recorded like any other call.
 
         Args:
-            messages: the prompt, or a string for one user message.
+            messages: the prompt, of messages or of dicts as in a Chat request; or a string for one user message.
             tools: tools to offer.
             markers: what the call is for, as the `x-vfnb-*` headers say it, e.g. `{"kind": "compaction"}`.
             params: further keys of a Chat Completions request, e.g. `temperature=0`.
@@ -222,7 +233,7 @@ class Session:
             ModelError: the model gave no answer.
         """
         headers = {f"x-vfnb-{name}": value for name, value in (markers or {}).items()}
-        return await loops.engine().do(self._complete(resolve_messages(messages), tools, headers, params))
+        return await loops.engine().do(self._complete(_history(messages), tools, headers, params))
 
     async def _complete(
         self,
@@ -385,6 +396,28 @@ class Session:
         self._watch.stop()
         self.retries.clear()
         self._reader.clear()
+
+
+_MESSAGES = (SystemMessage, UserMessage, AssistantMessage, ToolMessage, OtherMessage)
+
+
+def _history(messages: str | Sequence[Message | Mapping[str, Any]]) -> Messages:
+    """What a program gave as messages; dicts are read as Chat messages.
+
+    Raises:
+        HarnessError: an item is neither.
+    """
+    history = [
+        chat_decode.message(dict(item)) if isinstance(item, Mapping) else item
+        for item in (resolve_messages(messages) if isinstance(messages, str) else messages)
+    ]
+    for position, item in enumerate(history):
+        if not isinstance(item, _MESSAGES):
+            raise HarnessError(
+                f"complete(messages): item {position} is a {type(item).__name__}; give messages such as "
+                "vf.UserMessage(content=...), or dicts with role and content"
+            )
+    return history
 
 
 def _chat_body(
