@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, ClassVar
 
 from vfnb.agents import Harness, HarnessConfig, HarnessSession
@@ -39,7 +41,12 @@ class ProgramHarness(Harness[ProgramConfig]):
     NAME: ClassVar[str] = "program"
     RUNTIMES: ClassVar[tuple[str, ...]] = ("subprocess",)
 
-    def __init__(self, config: ProgramConfig | list[str] | None = None, **settings: Any) -> None:
+    def __init__(self, config: ProgramConfig | list[str] | str | None = None, **settings: Any) -> None:
+        if isinstance(config, str):
+            raise ConfigError(
+                f"vf.Program takes the command as a list of arguments: vf.Program({config.split()!r}); "
+                "for a shell, ['bash', '-c', '...']"
+            )
         if isinstance(config, list):
             config = ProgramConfig(argv=config, **settings)
         super().__init__(config if config is not None else ProgramConfig(**settings))
@@ -89,7 +96,23 @@ class ProgramHarness(Harness[ProgramConfig]):
             "OPENAI_MODEL": session.model,
         }
         env |= {name: _fill(value, values) for name, value in self.config.env.items()}
-        return await session.runtime.run([_fill(item, values) for item in self.config.argv], env)
+        result = await session.runtime.run([_fill(item, values) for item in self.config.argv], env)
+        return result if result.returncode == 0 else self._explained(result)
+
+    def _explained(self, result: ProgramResult) -> ProgramResult:
+        """The result of a failed program, with a word on arguments that are files here and not where it ran."""
+        here = [
+            item
+            for item in self.config.argv[1:]
+            if item not in self.config.files and not Path(item).is_absolute() and Path(item).is_file()
+        ]
+        if not here:
+            return result
+        note = (
+            f"({here[0]} is in {Path.cwd()}, but the program runs in a folder of its own: give the full path, "
+            f"or files={{{here[0]!r}: Path({here[0]!r}).read_text()}})"
+        )
+        return replace(result, stderr=f"{result.stderr.rstrip()}\n{note}".lstrip())
 
 
 def _fill(text: str, values: dict[str, str]) -> str:

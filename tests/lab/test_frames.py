@@ -205,6 +205,9 @@ def test_unknown_level_and_column(reader: RunReader) -> None:
         frame(reader, "message")
     with pytest.raises(ConfigError, match="did you mean 'reward'"):
         frame(reader, "traces", ["rewards"])
+    with pytest.raises(ConfigError, match=r"where= takes text such as"):
+        frame(reader, "traces", where={"reward": 0.5})  # type: ignore[arg-type]
+    assert list(frame(reader, "traces", columns="reward").columns) == ["reward"]
     with pytest.raises(ConfigError, match="no frame level"):
         schema("nothing")
 

@@ -49,6 +49,31 @@ def test_a_misnamed_hook_parameter_fails_at_definition() -> None:
                 return 1.0
 
 
+def test_a_hook_without_self_fails_at_definition() -> None:
+    with pytest.raises(HookError, match="`self` is missing before `trace`"):
+
+        class Wrong(vf.Task[vf.TaskData]):
+            @vf.reward
+            def exact(trace: vf.Trace) -> float:  # type: ignore[misc]  # noqa: N805
+                return 1.0
+
+
+def test_a_weight_without_its_name() -> None:
+    with pytest.raises(HookError, match=r"write @reward\(weight=0\.5\)"):
+        vf.reward(0.5)  # type: ignore[call-overload]
+
+
+def test_a_taskset_that_gives_data_instead_of_tasks(tmp_path: Path) -> None:
+    class Rows(vf.Taskset[Raises, vf.TasksetConfig]):
+        def load(self) -> Any:
+            return [vf.TaskData(prompt="1 + 1?")]
+
+    with pytest.raises(
+        TasksetError, match=r"gave a TaskData at position 0; .*Raises\(data, self\.config\.task"
+    ):
+        start(tmp_path, Rows())
+
+
 def test_a_harness_function_with_other_parameters_fails_at_definition() -> None:
     with pytest.raises(HookError, match=r"\(session, task\)"):
 
@@ -179,6 +204,47 @@ def test_a_harness_that_raises_is_an_error(tmp_path: Path) -> None:
     assert "KeyError" in error.message
 
 
+@vf.harness
+async def forgetful(session: vf.HarnessSession, task: vf.Task) -> Any:
+    return session.complete(task.data.prompt or "")
+
+
+@vf.harness
+async def whole(session: vf.HarnessSession, task: vf.Task) -> Any:
+    return await session.complete(task.data.prompt or "")
+
+
+@vf.harness
+async def texts(session: vf.HarnessSession, task: vf.Task) -> str:
+    return (await session.complete(["1 + 1?"])).text  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize(
+    ("harness", "text"),
+    [(forgetful, "an `await` is missing"), (whole, "`text` of a completion"), (texts, "item 0 is a str")],
+)
+def test_a_harness_with_a_slip_is_told_the_fix(tmp_path: Path, harness: Any, text: str) -> None:
+    run = start(tmp_path, harness=harness)
+    assert run.summary.failed == 2
+    assert text in run.traces[0].errors[-1].message
+
+
+def test_a_script_that_was_left_outside_the_programs_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "agent.py").write_text("raise SystemExit(0)")
+    monkeypatch.chdir(tmp_path)
+    message = start(tmp_path, harness=vf.Program(["python3", "agent.py"])).traces[0].errors[-1].message
+    first = message.partition("\n")[0]
+    assert "exited with status 2: (agent.py is in " in first
+    assert "files={'agent.py': Path('agent.py').read_text()}" in first
+
+
+def test_a_program_as_one_string() -> None:
+    with pytest.raises(ConfigError, match=r"vf\.Program\(\['python', 'agent\.py', '{prompt}'\]\)"):
+        vf.Program("python agent.py {prompt}")
+
+
 @pytest.mark.parametrize(
     ("argv", "text"),
     [
@@ -194,6 +260,8 @@ def test_a_program_that_fails_is_an_error(tmp_path: Path, argv: list[str], text:
 
 
 def test_wrong_numbers_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="rollouts='4' must be a whole number"):
+        start(tmp_path, rollouts="4")
     for options in (
         {"rollouts": 0},
         {"concurrency": 0},

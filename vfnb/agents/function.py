@@ -44,8 +44,14 @@ class FunctionHarness(Harness[HarnessConfig]):
             if inspect.isawaitable(answer):
                 answer = await answer
         if answer is not None and not isinstance(answer, str):
+            if inspect.iscoroutine(answer):
+                answer.close()
+                raise HookError(
+                    f"harness {self.name!r} returned the coroutine {answer.__qualname__}; an `await` is missing"
+                )
             raise HookError(
-                f"harness {self.name!r} returned {type(answer).__name__}; return the final answer as str, or None"
+                f"harness {self.name!r} returned {type(answer).__name__}; return the final answer as str "
+                "(the `text` of a completion), or None"
             )
         return answer
 

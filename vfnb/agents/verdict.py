@@ -63,7 +63,9 @@ def judge(
     if failure is not None:
         return Verdict(error=failure)
     if result.returncode != 0:
-        return Verdict(error=HarnessExit(f"harness {harness!r} {_exit(result)}{_tail(result)}"))
+        return Verdict(
+            error=HarnessExit(f"harness {harness!r} {_exit(result)}{_cause(result)}{_tail(result)}")
+        )
     if not calls:
         return Verdict(
             error=HarnessError(
@@ -92,6 +94,12 @@ def _exit(result: ProgramResult) -> str:
     if result.timed_out or code is None:
         return f"did not end within {result.duration_s:.0f} s"
     return f"was ended by signal {-code}" if code < 0 else f"exited with status {code}"
+
+
+def _cause(result: ProgramResult) -> str:
+    """The last line of several: tables show no more than one, and programs say there what was wrong."""
+    _, several, last = result.stderr.strip().rpartition("\n")
+    return f": {last.strip()[:STDERR_SHOWN]}" if several else ""
 
 
 def _tail(result: ProgramResult) -> str:

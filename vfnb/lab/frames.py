@@ -54,6 +54,7 @@ def frame(
     """
     known = columns_of(level)
     names = [column.name for column in known]
+    columns = [columns] if isinstance(columns, str) else columns
     for name in columns or ():
         if name not in names:
             raise ConfigError(f"the frame {level!r} has no column {name!r}; {nearest(name, names)}")

@@ -44,6 +44,8 @@ def parse(text: str, columns: list[str]) -> Condition:
     Raises:
         ConfigError: it names an unknown column, or something that is not part of a condition.
     """
+    if not isinstance(text, str):
+        raise ConfigError(f'where= takes text such as "reward < 0.5 AND turns > 3", got {text!r:.200}')
     tokens: list[tuple[str, str]] = []
     at = 0
     while at < len(text.rstrip()):

@@ -82,8 +82,9 @@ def evaluate(
         TasksetError: the tasks cannot be loaded, none is selected, or two have one key.
         StoreLocked: another process writes this folder.
     """
-    if rollouts < 1 or concurrency < 1 or (n is not None and n < 1):
-        raise ConfigError(f"rollouts={rollouts}, n={n} and concurrency={concurrency} must be at least 1")
+    for name, value in {"rollouts": rollouts, "n": 1 if n is None else n, "concurrency": concurrency}.items():
+        if not isinstance(value, int) or value < 1:
+            raise ConfigError(f"{name}={value!r} must be a whole number, at least 1")
     source = _source(taskset)
     source = source.take(n) if n is not None else source
     tasks = source.resolve()
@@ -177,6 +178,7 @@ async def _start(
         store,
         reuse.todo,
         reused=reuse.rows,
+        rescored=reuse.rescored,
         version=reuse.version,
         budget=budget,
         concurrency=concurrency,

@@ -158,7 +158,12 @@ def _decorate(kind: str, function: Any, *, on: Any = None, **settings: Any) -> A
     def mark(target: Any) -> Any:
         plain = getattr(target, "__func__", target)  # under a static or class method
         if not callable(plain) or isinstance(plain, type):
-            raise HookError(f"@{kind} is for functions, got {target!r}")
+            hint = (
+                f"; write @{kind}(weight={target!r})"
+                if kind == "reward" and isinstance(target, int | float)
+                else ""
+            )
+            raise HookError(f"@{kind} is for functions, got {target!r}{hint}")
         inside = _in_class_body(plain)
         spec = HookSpec(kind, getattr(plain, "__name__", kind), **settings)
         spec = _staged(spec, plain, on, scope)
@@ -260,6 +265,11 @@ def check_signature(
     if method:
         if not taken:
             raise HookError(f"{_label(function, kind, owner)}: add `self` as its first parameter")
+        if taken[0].name in allowed:  # Python would hand the object over under this name
+            raise HookError(
+                f"{_label(function, kind, owner)}: `self` is missing before `{taken[0].name}`; "
+                "a method takes its object first"
+            )
         taken = taken[1:]
     for parameter in taken:
         problem = _problem(parameter, allowed)

@@ -70,7 +70,7 @@ def taskset_class(id: str) -> type[Taskset[Any, Any]]:
     hint = f"did you mean {match!r}?" if match else f"published: {', '.join(sorted(entries)) or 'none'}"
     raise TasksetError(
         f"no taskset {id!r}: not published, not a module, not a file; {hint} "
-        "A class of a notebook is passed itself, without a name"
+        "(a class of a notebook is passed itself, without quotes)"
     )
 
 

@@ -223,7 +223,8 @@ class Taskset(Generic[TaskT, ConfigT]):
         for position, task in enumerate(self._loaded()):
             if not isinstance(task, Task):
                 raise TasksetError(
-                    f"{type(self).__name__}.load() gave {task!r} at position {position}; give Task objects"
+                    f"{type(self).__name__}.load() gave a {type(task).__name__} at position {position}; give Task "
+                    f"objects, as in {self.task_type().__name__}(data, self.config.task)"
                 )
             idx = position if task.data.idx is None else task.data.idx
             if idx in positions:
