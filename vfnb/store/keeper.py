@@ -62,10 +62,12 @@ class Keeper:
                 self._wake.clear()
                 if self._end:
                     break
-                if time.monotonic() >= next_beat:
+                beat = time.monotonic() >= next_beat
+                if beat:
                     next_beat = time.monotonic() + HEARTBEAT_S
                     self._beat()
-                if self._written >= CHECKPOINT_BYTES:
+                # With the heartbeat also a short rest: the WAL can only begin anew once all of it is copied.
+                if self._written >= (1 if beat else CHECKPOINT_BYTES):
                     self._written = 0
                     side = side or connect_side(self._path)
                     self._checkpoint(side)
