@@ -45,7 +45,6 @@ class Row:
     open: Callable[[bool], AbstractContextManager[Sides]]
     """Starts what the sides need; the argument says whether the peer is wanted."""
     runs: int = 3
-    notes: Sequence[str] = field(default_factory=tuple)
 
 
 def cpu_ms(work: Callable[[], object], runs: int = 5) -> float:
