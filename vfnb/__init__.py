@@ -35,8 +35,10 @@ if TYPE_CHECKING:
     from vfnb.lab import schema as schema
     from vfnb.runs import EvalConfig as EvalConfig
     from vfnb.runs import Run as Run
+    from vfnb.runs import Validation as Validation
     from vfnb.runs import evaluate as evaluate
     from vfnb.runs import load as load
+    from vfnb.runs import validate as validate
     from vfnb.runtimes import ProgramResult as ProgramResult
     from vfnb.runtimes import Runtime as Runtime
     from vfnb.runtimes import RuntimeConfig as RuntimeConfig
@@ -125,7 +127,7 @@ _ROOMS: dict[str, str] = {
     "vfnb.errors": "ToolError",
     "vfnb.interception": "Completion Limits SessionStopped",
     "vfnb.lab": "Summary print_prompt_completions_sample schema",
-    "vfnb.runs": "EvalConfig Run evaluate load",
+    "vfnb.runs": "EvalConfig Run Validation evaluate load validate",
     "vfnb.runtimes": "ProgramResult Runtime RuntimeConfig",
     "vfnb.tasks": (
         "Criterion DecisionJudge DecisionJudgeConfig Judge JudgeConfig JudgeResponse JudgeScore Judges "
@@ -234,6 +236,7 @@ __all__ = [
     "Trace",
     "Usage",
     "UserMessage",
+    "Validation",
     "__version__",
     "capture_patch",
     "compare_stdout_results",
@@ -257,6 +260,7 @@ __all__ = [
     "schema",
     "stop",
     "tool",
+    "validate",
     "verify_boxed_math_answer",
     "verify_numeric_answer",
 ]

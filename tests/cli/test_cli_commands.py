@@ -170,6 +170,32 @@ def test_validate_runs_setup_and_gold_checks(tmp_path: Path, capsys: pytest.Capt
         assert validate_main(["checked_set", *golds, "--only-setup"]) == FAILED
 
 
+SOLVED = """
+import vfnb as vf
+
+class Solved(vf.Task):
+    @vf.reward
+    def right(self, trace: vf.Trace) -> float:
+        return float(trace.last_reply == self.data.description)
+
+class SolvedTaskset(vf.Taskset[Solved, vf.TasksetConfig]):
+    def load(self):
+        return [Solved(vf.TaskData(prompt="?", name=f"t{i}", description=text)) for i, text in enumerate(["", "x"])]
+"""
+
+
+def test_validate_finds_tasks_that_are_solved_untouched(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with installed(tmp_path / "lib", solved_set=SOLVED):
+        assert validate_main(["solved_set"]) == FAILED
+        assert capsys.readouterr().out.splitlines() == [
+            "t0: untouched, it already scores 1 of 1",
+            "solved_set: 2 tasks, 1 failed, 0 passed their gold check, 2 have none; untouched: 1 below full reward",
+        ]
+        assert validate_main(["solved_set", "--only-gold"]) == 0
+
+
 def test_the_commands_of_the_tasksets_page(capsys: pytest.CaptureFixture[str]) -> None:
     assert validate_main(["addition", "-n", "1", "--only-setup"]) == 0
     assert validate_main(["addition", "--select.include.idx", "0:100"]) == 0

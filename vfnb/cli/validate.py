@@ -1,10 +1,9 @@
-"""`vfnb validate`: setup and gold checks of tasks, without a model."""
+"""`vfnb validate`: checks of tasks without a model."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from vfnb import loops
 from vfnb.cli.flags import read
 from vfnb.cli.main import FAILED
 from vfnb.runs.resolve import resolve
@@ -14,7 +13,8 @@ __all__ = ["run"]
 USAGE = "vfnb validate [TASKSET] [@ FILE.toml ...] [flags]"
 COMMON = ("-n", "-s", "-c", "--runtime")
 SWITCHES = {
-    "only_setup": "leave out the gold checks",
+    "only_setup": "try setup, and nothing else",
+    "only_gold": "leave out the check that an untouched task has not full reward already",
     "dry_run": "print the resolved config; loads no task",
 }
 
@@ -25,7 +25,7 @@ def run(words: Sequence[str]) -> int:
     if command.help is not None:
         from vfnb.cli.help import help_text
 
-        purpose = "Check tasks without a model: setup, then gold check."
+        purpose = "Check tasks without a model: setup, gold check, reward of an untouched task."
         print(help_text(USAGE, purpose, COMMON, SWITCHES, command))
         return 0
     config = resolve(command.layers)
@@ -34,21 +34,22 @@ def run(words: Sequence[str]) -> int:
 
         print(config_text(config), end="")
         return 0
+    from vfnb.lab.validation_twin import headline
     from vfnb.runs.validating import validate
 
-    taskset = config.make_taskset()
-    only_setup = "only_setup" in command.switches
-    checks = loops.engine().run(validate(config, taskset.resolve(), only_setup=only_setup))
-    failed = [check for check in checks if check.failed]
-    for check in failed:
-        print(f"{check.task.name}: {check.error or 'its gold check says False'}")
-    gold = sum(check.gold is True for check in checks)
-    print(
-        f"{taskset.name}: {len(checks)} tasks, {len(failed)} failed"
-        + (
-            ""
-            if only_setup
-            else f", {gold} passed their gold check, {len(checks) - gold - len(failed)} have none"
-        )
+    report = validate(
+        config.make_taskset(),
+        runtime=config.runtime,
+        only_setup="only_setup" in command.switches,
+        noop="only_gold" not in command.switches,
+        concurrency=config.concurrency,
+        timeouts=config.timeouts,
+        scoring=config.scoring,
     )
-    return FAILED if failed else 0
+    for check in report:
+        if check.problem is not None:
+            print(f"{check.task.name}: {check.problem}")
+        elif check.noop_error is not None:
+            print(f"{check.task.name}: cannot be scored untouched: {check.noop_error}")
+    print(headline(report))
+    return FAILED if report.failed else 0

@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from vfnb.runs.start import evaluate as evaluate
     from vfnb.runs.traces import TraceList as TraceList
     from vfnb.runs.tree import EvalConfig as EvalConfig
+    from vfnb.runs.validating import validate as validate
+    from vfnb.runs.validation import Validation as Validation
 else:
     __getattr__ = lazy(
         __name__,
@@ -17,6 +19,8 @@ else:
             "run": "Run load",
             "start": "evaluate",
             "tree": "EvalConfig",
+            "validating": "validate",
+            "validation": "Validation",
             "traces": "TraceList",
         },
     )
@@ -25,6 +29,8 @@ __all__ = [
     "EvalConfig",
     "Run",
     "TraceList",
+    "Validation",
     "evaluate",
     "load",
+    "validate",
 ]

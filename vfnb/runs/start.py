@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 from vfnb import loops
 from vfnb.agents import Agent, Harness, ScoringConfig, Timeouts, make_agent
@@ -20,16 +19,14 @@ from vfnb.runs.plan import Unit, plan
 from vfnb.runs.reuse import take_over
 from vfnb.runs.run import Run
 from vfnb.runs.saved import saved_config
+from vfnb.runs.source import Source, as_taskset
 from vfnb.runs.tree import EvalConfig
 from vfnb.runtimes import RuntimeConfig
 from vfnb.store import RunStore
-from vfnb.tasks import Task, Taskset, load_taskset
 from vfnb.types import SamplingConfig
 from vfnb.utils.ids import canonical_json, digest
 
 __all__ = ["evaluate"]
-
-Source: TypeAlias = str | Taskset[Any, Any] | type[Taskset[Any, Any]] | Sequence[Task[Any, Any, Any]]
 
 
 def evaluate(
@@ -85,7 +82,7 @@ def evaluate(
     for name, value in {"rollouts": rollouts, "n": 1 if n is None else n, "concurrency": concurrency}.items():
         if not isinstance(value, int) or value < 1:
             raise ConfigError(f"{name}={value!r} must be a whole number, at least 1")
-    source = _source(taskset)
+    source = as_taskset(taskset)
     source = source.take(n) if n is not None else source
     tasks = source.resolve()
     agent = make_agent(
@@ -133,18 +130,6 @@ def _stable(setting: dict[str, Any]) -> dict[str, Any]:
         for key, value in setting.items()
         if key != "code"
     }
-
-
-def _source(taskset: Source) -> Taskset[Any, Any]:
-    if isinstance(taskset, str):
-        return load_taskset(taskset)
-    if inspect.isclass(taskset) and issubclass(taskset, Taskset):
-        return taskset()
-    if isinstance(taskset, Taskset):
-        return taskset
-    if isinstance(taskset, Sequence) and not isinstance(taskset, str):
-        return Taskset.of(taskset)
-    raise ConfigError(f"taskset={taskset!r} is neither a taskset (object, class or id) nor a list of tasks")
 
 
 async def _start(
