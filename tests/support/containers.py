@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tempfile
+from pathlib import PurePath
 from typing import Any, ClassVar, Literal
 
 from vfnb.runtimes import RuntimeConfig, SubprocessRuntime, register_runtime
@@ -30,6 +32,19 @@ class ToyContainer(SubprocessRuntime):
     def __init__(self, config: ToyConfig) -> None:
         super().__init__()
         self.made.append(config)
+
+    async def read(self, path: str | PurePath) -> bytes:
+        return await super().read(_own(path))
+
+    async def write(self, path: str | PurePath, data: bytes) -> None:
+        await super().write(_own(path), data)
+
+
+def _own(path: str | PurePath) -> PurePath:
+    """A path of the box; its own root folder is the working folder."""
+    pure = PurePath(path)
+    inside = pure.is_absolute() and not pure.is_relative_to(tempfile.gettempdir())
+    return pure.relative_to("/") if inside else pure
 
 
 register_runtime(ToyConfig, ToyContainer)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["BLOG", "INFINITE", "PAGE", "TOLERANCE", "ours"]
+__all__ = ["BLOG", "FILE_ANSWERS", "INFINITE", "MULTIMODAL", "PAGE", "TOLERANCE", "ours"]
 
 BLOG = """
 import verifiers.v1 as vf
@@ -107,6 +107,55 @@ class AdditionTaskset(vf.Taskset[AdditionTask, vf.TasksetConfig]):
 """
 
 
+FILE_ANSWERS = """
+import verifiers.v1 as vf
+
+
+class ContextData(vf.TaskData):
+    context: str
+    answer: str
+
+
+class ContextTask(vf.Task[ContextData]):
+    NEEDS_CONTAINER = True
+
+    async def setup(self, runtime: vf.Runtime) -> None:
+        await runtime.write("/workspace/context.txt", self.data.context.encode())
+
+    async def finalize(self, trace: vf.Trace, runtime: vf.Runtime) -> None:
+        trace.info["answer"] = await vf.read_answer_file_or_last_reply(
+            runtime, "/workspace/answer.txt", trace
+        )
+
+    @vf.metric
+    async def answered(self, trace: vf.Trace) -> float:
+        return float(bool(trace.info["answer"]))
+
+    @vf.reward
+    async def correct(self, trace: vf.Trace) -> float:
+        return float(trace.info["answer"] == self.data.answer)
+"""
+
+MULTIMODAL = """
+import verifiers.v1 as vf
+from verifiers.v1.utils.image import image_data_url
+
+data = vf.TaskData(
+    prompt=[
+        vf.UserMessage(
+            content=[
+                vf.TextContentPart(text="What is shown in this image?"),
+                vf.ImageUrlContentPart(
+                    image_url=vf.ImageUrlSource(url=image_data_url(image)),
+                ),
+            ]
+        )
+    ]
+)
+"""
+
+
 def ours(listing: str) -> str:
-    """The listing with the import line changed, and nothing else."""
-    return listing.replace("import verifiers.v1 as vf", "import vfnb as vf")
+    """The listing with the import lines changed, and nothing else."""
+    plain = listing.replace("import verifiers.v1 as vf", "import vfnb as vf")
+    return plain.replace("from verifiers.v1.utils.", "from vfnb.utils.")
