@@ -328,3 +328,29 @@ def test_a_changed_skip_setting_scores_anew_without_running_again(tmp_path: Path
         assert run.summary.reused == (1 if rewards else 0)
         rewards.append((run.traces[0].reward, vf.load(run.dir).traces[0].info.get("scoring_skipped")))
     assert rewards == [(1.0, None), (0.0, "skip_on_truncated"), (1.0, None), (1.0, None)]
+
+
+# Configuration
+
+
+def test_scoring_is_configured_in_both_layouts_and_saved(tmp_path: Path) -> None:
+    flat, nested = tmp_path / "flat.toml", tmp_path / "nested.toml"
+    flat.write_text('taskset = "addition"\n[scoring]\nplacement = "isolated"\nruntime = "subprocess"\n')
+    nested.write_text(
+        '[env.taskset]\nid = "addition"\n[env.agent.scoring]\nplacement = "isolated"\n'
+        '[env.agent.scoring.runtime]\ntype = "subprocess"\n'
+    )
+    for file in (flat, nested):
+        scoring = vf.EvalConfig.load(file).scoring
+        assert (scoring.placement, scoring.skip_on_timeout) == ("isolated", False)
+        assert isinstance(scoring.runtime, SubprocessConfig)
+    config = vf.EvalConfig.load(flat, model="m", n=1, dir=str(tmp_path / "run"))
+    run = vf.evaluate(
+        config.make_taskset(), model=vf.Scripted(["0"]), scoring=config.scoring, dir=config.dir
+    ).wait(quiet=True)
+    assert run.config["scoring"]["placement"] == "isolated"
+    assert run.config["scoring"]["runtime"] == {"type": "subprocess"}
+    with pytest.raises(
+        ConfigError, match=r"env.agent.scoring.skip_on_timeouts: unknown key.*skip_on_timeout"
+    ):
+        vf.EvalConfig.load(env={"taskset": "addition", "agent": {"scoring": {"skip_on_timeouts": True}}})
