@@ -62,8 +62,17 @@ class Loop:
         return threading.current_thread() is self._thread
 
     def submit(self, work: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
-        """Start a coroutine here. Cancelling the future cancels the coroutine."""
-        return asyncio.run_coroutine_threadsafe(work, self.get())
+        """Start a coroutine here. Cancelling the future cancels it; what it raises after that is dropped."""
+        loop = self.get()
+        future: concurrent.futures.Future[T] = concurrent.futures.Future()
+
+        def start() -> None:
+            task = loop.create_task(work)
+            task.add_done_callback(lambda ended: _settle(future, ended))
+            future.add_done_callback(lambda _: _give_up(loop, task, future))
+
+        loop.call_soon_threadsafe(start)
+        return future
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine here and block until it ends. An interrupt of the caller cancels it.
@@ -100,6 +109,28 @@ class Loop:
             return
         asyncio.run_coroutine_threadsafe(_cancel_all(), loop)
         thread.join(5)
+
+
+def _settle(future: concurrent.futures.Future[T], task: asyncio.Task[T]) -> None:
+    """Hand a task's outcome to the future that stands for it in other threads."""
+    if task.cancelled():
+        future.cancel()
+        future.set_running_or_notify_cancel()
+        return
+    error = task.exception()  # looked at even if nobody waits: else asyncio complains on stderr
+    if not future.set_running_or_notify_cancel():
+        return
+    if error is not None:
+        future.set_exception(error)
+    else:
+        future.set_result(task.result())
+
+
+def _give_up(
+    loop: asyncio.AbstractEventLoop, task: asyncio.Task[T], future: concurrent.futures.Future[T]
+) -> None:
+    if future.cancelled() and not loop.is_closed():
+        loop.call_soon_threadsafe(task.cancel)
 
 
 async def _cancel_all() -> None:

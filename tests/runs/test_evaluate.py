@@ -201,3 +201,9 @@ def test_tags_and_notes_are_stored_at_once(tmp_path: Path) -> None:
     trace.note("look at this again")
     again = vf.load(run.dir).traces(trace.id)
     assert (again.tags, again.notes) == (["odd"], ["look at this again"])
+
+
+def test_the_pass_threshold_can_be_chosen(tmp_path: Path) -> None:
+    run = vf.evaluate(taskset(4), model=vf.Scripted(["2"], cycle=True), dir=tmp_path / "run").wait(quiet=True)
+    assert run.summary.pass_at_k[0].value == 0.25
+    assert run.summarise(threshold=0.0).pass_at_k[0].value == 1.0

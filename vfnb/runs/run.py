@@ -88,9 +88,13 @@ class Run:
     @property
     def summary(self) -> Summary:
         """Mean reward with standard error and interval, pass@k, and errors apart."""
+        return self.summarise()
+
+    def summarise(self, *, threshold: float = 1.0, level: float = 0.95) -> Summary:
+        """The summary with another reward that counts as a pass, or another level of the intervals."""
         from vfnb.lab.stats import summarise
 
-        return summarise(self._rows(), planned=self._planned())
+        return summarise(self._rows(), planned=self._planned(), threshold=threshold, level=level)
 
     def frame(
         self, level: str = "traces", *, columns: Sequence[str] | None = None, where: str | None = None
