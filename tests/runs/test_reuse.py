@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import textwrap
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.cells import run_cell
 
 import vfnb as vf
 from vfnb.errors import StoreLocked
@@ -29,7 +29,6 @@ class Sums(vf.Taskset[Sum, vf.TasksetConfig]):
 
 EXACT = "return float(trace.last_reply == str(self.data.answer))"
 PROMPT = "f'What is {i} + {i}?'"
-_cells = 0
 
 
 def counting() -> vf.Scripted:
@@ -37,15 +36,10 @@ def counting() -> vf.Scripted:
     return vf.Scripted(["2"], cycle=True)
 
 
-def cell(folder: Path, *, reward: str = EXACT, prompt: str = PROMPT, n: int = 5) -> vf.Taskset[Any, Any]:
+def cell(*, reward: str = EXACT, prompt: str = PROMPT, n: int = 5) -> vf.Taskset[Any, Any]:
     """A taskset as a notebook cell defines it: source known, class new at each execution."""
-    global _cells
-    _cells += 1
-    path = folder / f"cell_{_cells}.py"
-    path.write_text(textwrap.dedent(CELL).format(reward=reward, prompt=prompt, n=n))
-    namespace: dict[str, Any] = {"__name__": "__main__", "__file__": str(path)}
-    exec(compile(path.read_text(), str(path), "exec"), namespace)
-    return namespace["Sums"]()  # type: ignore[no-any-return]
+    sums: vf.Taskset[Any, Any] = run_cell(CELL.format(reward=reward, prompt=prompt, n=n))["Sums"]()
+    return sums
 
 
 def run(tmp_path: Path, model: vf.Scripted, taskset: Any, **options: Any) -> vf.Run:
@@ -54,17 +48,17 @@ def run(tmp_path: Path, model: vf.Scripted, taskset: Any, **options: Any) -> vf.
 
 def test_an_edited_reward_scores_anew_without_a_model_call(tmp_path: Path) -> None:
     model = counting()
-    first = run(tmp_path, model, cell(tmp_path))
+    first = run(tmp_path, model, cell())
     assert (model.calls, first.summary.reward.mean) == (5, 0.2)
 
-    edited = run(tmp_path, model, cell(tmp_path, reward="return 0.5"))
+    edited = run(tmp_path, model, cell(reward="return 0.5"))
     assert model.calls == 5
     assert edited.summary.reward.mean == 0.5
     assert edited.summary.reused == 5
     assert "5 reused (5 scored anew), 0 run" in str(edited)
     assert edited.frame("runs")["version"][0] == 1
 
-    back = run(tmp_path, model, cell(tmp_path))
+    back = run(tmp_path, model, cell())
     assert model.calls == 5
     assert back.summary.reward.mean == 0.2
     assert list(back.rewards["exact"]) == [0.0, 1.0, 0.0, 0.0, 0.0]
@@ -72,8 +66,8 @@ def test_an_edited_reward_scores_anew_without_a_model_call(tmp_path: Path) -> No
 
 def test_the_same_cell_again_changes_nothing(tmp_path: Path) -> None:
     model = counting()
-    first = run(tmp_path, model, cell(tmp_path))
-    again = run(tmp_path, model, cell(tmp_path))
+    first = run(tmp_path, model, cell())
+    again = run(tmp_path, model, cell())
     assert model.calls == 5
     assert [t.id for t in again.traces] == [t.id for t in first.traces]
     assert again.frame("runs")["version"][0] == 0
@@ -81,28 +75,28 @@ def test_the_same_cell_again_changes_nothing(tmp_path: Path) -> None:
 
 def test_a_comment_in_a_reward_changes_nothing(tmp_path: Path) -> None:
     model = counting()
-    run(tmp_path, model, cell(tmp_path))
-    again = run(tmp_path, model, cell(tmp_path, reward=f"# the same\n        {EXACT}"))
+    run(tmp_path, model, cell())
+    again = run(tmp_path, model, cell(reward=f"# the same\n        {EXACT}"))
     assert (model.calls, again.frame("runs")["version"][0]) == (5, 0)
 
 
 def test_an_edited_prompt_runs_everything_anew(tmp_path: Path) -> None:
     model = counting()
-    run(tmp_path, model, cell(tmp_path))
-    edited = run(tmp_path, model, cell(tmp_path, prompt="f'Add {i} and {i}.'"))
+    run(tmp_path, model, cell())
+    edited = run(tmp_path, model, cell(prompt="f'Add {i} and {i}.'"))
     assert model.calls == 10
     assert len(edited.traces) == 5
     assert {t.messages[0].text[:3] for t in edited.traces} == {"Add"}
 
-    back = run(tmp_path, model, cell(tmp_path))
+    back = run(tmp_path, model, cell())
     assert model.calls == 10
     assert {t.messages[0].text[:4] for t in back.traces} == {"What"}
 
 
 def test_more_samples_and_more_tasks_extend_a_run(tmp_path: Path) -> None:
     model = counting()
-    run(tmp_path, model, cell(tmp_path))
-    more = run(tmp_path, model, cell(tmp_path, n=7), rollouts=2)
+    run(tmp_path, model, cell())
+    more = run(tmp_path, model, cell(n=7), rollouts=2)
     assert model.calls == 14
     assert len(more.traces) == 14
     assert more.summary.reused == 5
@@ -110,12 +104,12 @@ def test_more_samples_and_more_tasks_extend_a_run(tmp_path: Path) -> None:
 
 def test_a_scoring_error_is_mended_without_a_model_call(tmp_path: Path) -> None:
     model = counting()
-    broken = run(tmp_path, model, cell(tmp_path, reward="return 1 / 0"))
+    broken = run(tmp_path, model, cell(reward="return 1 / 0"))
     assert broken.summary.failed == 5
     assert broken.summary.reward.mean is None
     assert set(broken.rewards["error"]) == {"ScoringError"}
 
-    mended = run(tmp_path, model, cell(tmp_path))
+    mended = run(tmp_path, model, cell())
     assert model.calls == 5
     assert mended.summary.failed == 0
     assert mended.summary.reward.mean == 0.2
@@ -125,7 +119,7 @@ def test_a_scoring_error_is_mended_without_a_model_call(tmp_path: Path) -> None:
 
 
 def test_rollouts_that_ended_by_an_error_run_again(tmp_path: Path) -> None:
-    taskset = cell(tmp_path)
+    taskset = cell()
 
     def start(faults: dict[str, Any] | None) -> vf.Run:
         model = vf.Scripted(lambda messages: "2", faults=faults)
@@ -139,29 +133,29 @@ def test_rollouts_that_ended_by_an_error_run_again(tmp_path: Path) -> None:
 
 def test_fresh_runs_anew_and_keeps_the_old_run_aside(tmp_path: Path) -> None:
     model = counting()
-    run(tmp_path, model, cell(tmp_path))
-    run(tmp_path, model, cell(tmp_path), fresh=True)
+    run(tmp_path, model, cell())
+    run(tmp_path, model, cell(), fresh=True)
     assert model.calls == 10
     assert len(list((tmp_path / "run").glob("run-*.sqlite"))) == 1
 
 
 def test_resume_false_refuses_a_folder_with_rollouts(tmp_path: Path) -> None:
     model = counting()
-    run(tmp_path, model, cell(tmp_path))
+    run(tmp_path, model, cell())
     with pytest.raises(vf.errors.ConfigError, match="fresh=True"):
-        run(tmp_path, model, cell(tmp_path), resume=False)
+        run(tmp_path, model, cell(), resume=False)
 
 
 def test_a_second_writer_is_refused_by_name(tmp_path: Path) -> None:
-    first = vf.evaluate(cell(tmp_path), model=vf.Scripted(["2"], cycle=True, latency=1), dir=tmp_path / "run")
+    first = vf.evaluate(cell(), model=vf.Scripted(["2"], cycle=True, latency=1), dir=tmp_path / "run")
     with pytest.raises(StoreLocked, match="process"):
-        run(tmp_path, counting(), cell(tmp_path))
+        run(tmp_path, counting(), cell())
     first.cancel()
 
 
 def test_another_model_or_sampling_is_another_run(tmp_path: Path) -> None:
     model = counting()
-    run(tmp_path, model, cell(tmp_path))
-    hot = run(tmp_path, model, cell(tmp_path), sampling={"temperature": 1.0})
+    run(tmp_path, model, cell())
+    hot = run(tmp_path, model, cell(), sampling={"temperature": 1.0})
     assert model.calls == 10
     assert len(hot.traces) == 5
