@@ -12,16 +12,18 @@ import asyncio
 import atexit
 import concurrent.futures
 import contextvars
+import logging
 import os
 import queue
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
-__all__ = ["Loop", "at_exit", "engine", "hooks", "on_worker", "user"]
+__all__ = ["Loop", "at_exit", "current", "engine", "hooks", "on_worker", "user"]
 
 T = TypeVar("T")
 
+_log = logging.getLogger("vfnb.loops")
 _IDLE_S = 10.0  # an idle worker thread ends after this
 
 
@@ -49,7 +51,12 @@ class Loop:
             loop = asyncio.new_event_loop()
             asyncio.set_event_loop(loop)
             loop.call_soon(started.set_result, loop)
-            loop.run_forever()
+            while True:
+                try:
+                    loop.run_forever()
+                    break
+                except (SystemExit, KeyboardInterrupt) as error:  # asyncio lets these two through
+                    _log.warning("a task on the %s loop raised %r; the loop goes on", self.name, error)
             loop.close()
 
         self._thread = threading.Thread(target=main, name=f"vfnb-{self.name}", daemon=True)
@@ -62,12 +69,15 @@ class Loop:
         return threading.current_thread() is self._thread
 
     def submit(self, work: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
-        """Start a coroutine here. Cancelling the future cancels it; what it raises after that is dropped."""
+        """Start a coroutine here. Cancelling the future cancels it; what it raises after that is dropped.
+
+        What is no `Exception` (`sys.exit()`, a cancellation that nobody asked for) comes out as a RuntimeError.
+        """
         loop = self.get()
         future: concurrent.futures.Future[T] = concurrent.futures.Future()
 
         def start() -> None:
-            task = loop.create_task(work)
+            task = loop.create_task(_contained(work))
             task.add_done_callback(lambda ended: _settle(future, ended))
             future.add_done_callback(lambda _: _give_up(loop, task, future))
 
@@ -133,6 +143,30 @@ def _give_up(
         loop.call_soon_threadsafe(task.cancel)
 
 
+async def _contained(work: Coroutine[Any, Any, T]) -> T:
+    task = asyncio.current_task()
+    assert task is not None
+    try:
+        return await work
+    except Exception:
+        raise
+    except asyncio.CancelledError as error:
+        if task.cancelling():
+            raise
+        raise _tamed(error) from error
+    except GeneratorExit as error:
+        if error.__traceback__ is None or error.__traceback__.tb_next is None:  # closed from outside
+            raise
+        raise _tamed(error) from error
+    except BaseException as error:
+        raise _tamed(error) from error
+
+
+def _tamed(error: BaseException) -> RuntimeError:
+    """An error of user code in place of what would end a thread, a loop or a run."""
+    return RuntimeError(f"the function raised {error!r}")
+
+
 async def _cancel_all() -> None:
     loop = asyncio.get_running_loop()
     tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
@@ -163,10 +197,16 @@ def hooks() -> Loop:
     return _hooks
 
 
+def current() -> Loop | None:
+    """The loop on whose thread the caller runs: blocking here would block all that it serves."""
+    return next((loop for loop in (_engine, _user, _hooks) if loop.inside), None)
+
+
 async def on_worker(function: Callable[..., T], *args: Any, timeout: float | None = None) -> T:
     """Run sync user code in a thread that nobody else uses meanwhile, and await it.
 
     A thread cannot be killed: after `timeout` seconds the caller goes on and the thread's result is dropped.
+    What is no `Exception`, such as `sys.exit()`, comes out as a RuntimeError.
 
     Raises:
         TimeoutError: if the function takes longer than `timeout`.
@@ -185,9 +225,12 @@ async def on_worker(function: Callable[..., T], *args: Any, timeout: float | Non
         try:
             result = context.run(function, *args)
         except StopIteration as error:  # a future refuses this one
-            value = RuntimeError(f"the function raised {error!r}")
-        except BaseException as error:
+            value = _tamed(error)
+        except Exception as error:
             value = error
+        except BaseException as error:
+            value = _tamed(error)
+            value.__cause__ = error
         else:
             setter, value = done.set_result, result
         if not loop.is_closed():

@@ -35,6 +35,8 @@ def last_failure(calls: Sequence[ModelCall]) -> Exception | None:
             return None
         if call.error.type == "CallCancelled":
             continue
+        if call.error.boundary == "harness":  # the program's own request was wrong
+            return HarnessError(call.error.message)
         kind = getattr(errors, call.error.type, ModelError)
         if not issubclass(kind, ModelError):
             kind = ModelError

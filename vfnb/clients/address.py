@@ -5,16 +5,26 @@ from __future__ import annotations
 import ipaddress
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import parse_qsl, quote, quote_plus, urlsplit, urlunsplit
 
 from vfnb.errors import ConfigError
 
-__all__ = ["endpoint_url", "is_loopback", "public_headers", "public_url", "read_key", "resolve_headers"]
+__all__ = [
+    "endpoint_url",
+    "is_loopback",
+    "public_headers",
+    "public_url",
+    "read_key",
+    "resolve_headers",
+    "secrets_of",
+    "struck",
+]
 
 _VERSION = re.compile(r"/v\d+[a-z0-9]*$")
 _SECRET_NAME = re.compile(r"auth|key|token|secret|cookie|password|credential", re.IGNORECASE)
+_SHORTEST = 6  # characters of a secret that is looked for: a shorter one would strike out words
 _SECRET_VALUE = re.compile(r"^(bearer |basic |sk-)|^[A-Za-z0-9_\-+/=.]{32,}$", re.IGNORECASE)
 
 
@@ -97,3 +107,23 @@ def public_headers(headers: Mapping[str, str]) -> dict[str, str]:
         else "***"
         for name, value in headers.items()
     }
+
+
+def secrets_of(base_url: str, key: str | None, headers: Mapping[str, str]) -> tuple[str, ...]:
+    """What no message may repeat, as sent and as a URL quotes it: the key, header values, parts of the URL."""
+    parts = urlsplit(base_url)
+    found = [key, parts.password, *headers.values(), *(value for _, value in parse_qsl(parts.query))]
+    plain = {value for value in found if value and len(value) >= _SHORTEST}
+    quoted = {form(value) for value in plain for form in (quote, quote_plus, _quote_all)}
+    return tuple(sorted(plain | quoted, key=len, reverse=True))
+
+
+def _quote_all(value: str) -> str:
+    return quote(value, safe="")
+
+
+def struck(text: str, secrets: Iterable[str]) -> str:
+    """A text of a server with each secret as `***`: some servers repeat what they were sent."""
+    for secret in secrets:
+        text = text.replace(secret, "***")
+    return text

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, NamedTuple
 
 import msgspec
 
 from vfnb.clients import failures
+from vfnb.clients.address import struck
 from vfnb.clients.base import ModelRequest, Reply
 from vfnb.clients.connection import Connection
 from vfnb.clients.limits import Permit
@@ -31,7 +32,8 @@ class Target(NamedTuple):
     url: str
     shown: str
     headers: dict[str, str]
-    key: str | None
+    secrets: Callable[[], tuple[str, ...]]
+    """Gives what no message may repeat."""
 
 
 def attempt(
@@ -94,12 +96,12 @@ async def _read(
             raise UpstreamMalformed(text, status=answer.status) from error
     status, headers = answer.status, answer.headers
     if 300 <= status < 400:
-        to = headers.get("location", "nowhere")
+        to = struck(headers.get("location", "nowhere"), target.secrets())
         raise UpstreamRejected(
             f"{target.shown} redirects to {to}; put that server into base_url", status=status
         )
     if status >= 300:
-        raise failures.from_status(status, body, headers, request.dialect, target.shown, target.key)
+        raise failures.from_status(status, body, headers, request.dialect, target.shown, target.secrets())
     reply = Reply(
         status=status,
         headers={name: headers[name] for name in _KEPT_HEADERS if name in headers},
@@ -138,15 +140,19 @@ def _unreadable(
     """A status 200 that is no answer: an error object under it, or something broken."""
     try:
         data = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         data = None
     if isinstance(data, dict) and data.get("error"):
         inner = data["error"]
         code = inner.get("code") if isinstance(inner, dict) else None
         status = code if isinstance(code, int) and 400 <= code < 600 else 400 if _full(request, body) else 500
-        return failures.from_status(status, body, answer.headers, request.dialect, target.shown, target.key)
-    text = f"{target.shown} sent an answer that cannot be read: {error}"
-    return UpstreamMalformed(text, status=answer.status, body=body[:65536])
+        return failures.from_status(
+            status, body, answer.headers, request.dialect, target.shown, target.secrets()
+        )
+    secrets = target.secrets()
+    text = f"{target.shown} sent an answer that cannot be read: {struck(str(error), secrets)}"
+    kept = struck(body[:65536].decode("latin-1"), secrets).encode("latin-1")
+    return UpstreamMalformed(text, status=answer.status, body=kept)
 
 
 def _full(request: ModelRequest, body: bytes) -> bool:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import email.utils
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
 
+from vfnb.clients.address import struck
 from vfnb.clients.wire import Garbled
 from vfnb.clients.wires import BadUrl, NoConnection
 from vfnb.dialects import Dialect
@@ -35,13 +36,14 @@ def from_status(
     headers: Mapping[str, str],
     dialect: Dialect[Any, Any],
     url: str,
-    secret: str | None,
+    secrets: Iterable[str] = (),
 ) -> ModelError:
-    """The error of a reply that is not a success. The key is struck out of what is kept."""
+    """The error of a reply that is not a success. Secrets are struck out of what is kept."""
     body = body[:_MAX_BODY]
-    if secret:
+    for secret in secrets:
         body = body.replace(secret.encode(), b"***")
     text, code = _words(body)
+    text = struck(text, secrets)  # JSON may have escaped them
     where = f"{url} answered {status}: {text}"
     if dialect.recognise_overflow(status, body):
         return ContextLengthError(text, status=status, body=body)
@@ -81,7 +83,7 @@ def _words(body: bytes) -> tuple[str, str | None]:
     """What the body says, and its error code."""
     try:
         data = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         data = None
     if isinstance(data, dict):
         error = data.get("error", data)

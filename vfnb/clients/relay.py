@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -154,8 +155,7 @@ class Relay(ModelClient):
             raise failures.from_exception(error, shown, started=False) from error
         if status in (401, 403) or status >= 500:
             text = body.decode("utf-8", "replace")[:300]
-            if key:
-                text = text.replace(key, "***")
+            text = address.struck(text, address.secrets_of(root, key, headers))
             kind = UpstreamServerError if status >= 500 else UpstreamRejected
             raise kind(f"{shown} answered {status}: {text} (key variable: {self._key_var})", status=status)
 
@@ -197,10 +197,12 @@ class Relay(ModelClient):
         root = self._root()
         url = address.endpoint_url(root, request.dialect.path(call.model, request.stream))
         key = address.read_key(self._key_var, root)
-        headers = {**request.headers, **address.resolve_headers(self._headers)}
+        own = address.resolve_headers(self._headers)
+        headers = {**request.headers, **own}
         if key:
             headers |= request.dialect.auth(key)
-        target = Target(url, address.public_url(url) or url, headers, key)
+        secrets = partial(address.secrets_of, root, key, own)
+        target = Target(url, address.public_url(url) or url, headers, secrets)
         size = len(call.body) // 4
         try:
             permit = self._endpoint.try_acquire(size)

@@ -204,11 +204,12 @@ def usage(value: Any) -> Usage | None:
         completion_tokens=_count(value, "completion_tokens", "output_tokens"),
         cached_tokens=cached or _count(value, "prompt_cache_hit_tokens", "cached_tokens"),
         reasoning_tokens=reasoning or _count(value, "reasoning_tokens"),
-        cost=float(cost) if isinstance(cost, _NUMBER) and not isinstance(cost, bool) else None,
+        cost=_amount(cost),
     )
 
 
 _NUMBER = (int, float)
+_MOST = 1e15  # what is more is no count, and no sum of counts may leave 64 bits
 
 
 def _count(source: Any, *names: str) -> int:
@@ -216,8 +217,14 @@ def _count(source: Any, *names: str) -> int:
         for name in names:
             found = source.get(name)
             if isinstance(found, _NUMBER):
-                return int(found)
+                return int(_amount(found) or 0)
     return 0
+
+
+def _amount(value: Any) -> float | None:
+    """A number of things or dollars, None if it cannot be one: no server has spent less than nothing."""
+    number = isinstance(value, _NUMBER) and not isinstance(value, bool) and 0 <= value < _MOST
+    return float(value) if number else None
 
 
 def response(body: dict[str, Any]) -> Response:

@@ -67,8 +67,9 @@ class ChatReader(StreamReader):
         self._extras: dict[str, Any] = {}
         self._reason: str | None = None
         self._usage: Any = None
-        self._bad: bytes = b""
         self._misses = 0
+        self._answered = False
+        """Some choice said something, if only that it ends."""
 
     def take(self, data: bytes) -> bool:
         if self._misses < _MISSES and self._take_text(data):
@@ -79,7 +80,6 @@ class ChatReader(StreamReader):
         try:
             chunk = loads(data)
         except ValueError:
-            self._bad = data
             return False
         if not isinstance(chunk, dict):
             return False
@@ -116,6 +116,7 @@ class ChatReader(StreamReader):
             self._id = chunk.id or ""
             self._model = chunk.model or ""
         delta = choice.delta
+        self._answered = True
         if delta.content is not None:
             self._text("content", delta.content)
         if delta.reasoning_content is not None:
@@ -132,9 +133,10 @@ class ChatReader(StreamReader):
 
     def _choice(self, choice: dict[str, Any]) -> bool:
         delta = choice.get("delta")
+        reason = choice.get("finish_reason")
         if isinstance(delta, dict):
             self._delta(delta)
-        reason = choice.get("finish_reason")
+        self._answered = self._answered or isinstance(delta, dict) or bool(reason)
         if reason:
             self._reason = reason
         return bool(reason)
@@ -188,8 +190,10 @@ class ChatReader(StreamReader):
                 call[key] = _joined(call.get(key), value)
 
     def response(self) -> Response:
-        if not self.started or (self._bad and not self.complete and not self._texts and not self._calls):
-            raise ValueError("the stream has no readable event" if self.started else "the stream is empty")
+        if not self._answered:
+            raise ValueError(
+                "the stream has no readable event with an answer" if self.started else "the stream is empty"
+            )
         message: dict[str, Any] = {key: mended("".join(parts)) for key, parts in self._texts.items()}
         if message.get("content") == "" and (self._calls or self._legacy or "refusal" in message):
             message["content"] = None

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-import msgspec
-
+from vfnb.dialects.lenient import dumps
 from vfnb.errors import HarnessError
 
 __all__ = ["RequestError", "json_error", "looks_like_overflow"]
@@ -42,7 +41,7 @@ _KINDS = {
 def json_error(status: int, message: str, kind: str | None = None, code: str | None = None) -> bytes:
     """`{"error": {message, type, param, code}}`, the form of OpenAI-compatible servers."""
     error = {"message": message, "type": kind or _KINDS.get(status, "api_error"), "param": None, "code": code}
-    return msgspec.json.encode({"error": error})
+    return dumps({"error": error})
 
 
 _OVERFLOW = re.compile(

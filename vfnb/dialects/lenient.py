@@ -28,6 +28,8 @@ def loads(raw: msgspec.Raw | bytes) -> Any:
     """
     try:
         return _decode(raw)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
     except ValueError as error:
         try:
             return json.loads(bytes(raw), parse_constant=_refuse)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from vfnb import loops
-from vfnb.dialects import Dialect, chat_decode, chat_encode, get
+from vfnb.dialects import Dialect, RequestError, chat_decode, chat_encode, get
 from vfnb.errors import ContextLengthError, HarnessError, ModelError
 from vfnb.interception.answers import failure, stopped
 from vfnb.interception.call import Call
@@ -161,10 +161,11 @@ class Session:
         try:
             turn = self._reader.read(dialect, body)
         except Exception as error:
-            await self._unreadable(dialect, error, sink, transport)
+            fault = _bad_request(error)
+            await self._unreadable(dialect, fault, sink, transport)
             if framed:
                 return None
-            raise
+            raise fault from error
         token = headers.get("idempotency-key")
         marked = marked_retry(headers)
         while framed and (known := self.retries.find(turn.digest, token, marked=marked)) is not None:
@@ -428,3 +429,12 @@ def _chat_body(
         params["tools"] = [chat_encode.tool(tool) for tool in tools]
     head = msgspec.json.encode(params)
     return head[:-1] + b',"messages":[' + b",".join(chat.encode(messages)) + b"]}"
+
+
+def _bad_request(error: Exception) -> Exception:
+    """The fault of a request that could not be read; bad UTF-8 and endless nesting are the program's."""
+    if isinstance(error, RecursionError):
+        return RequestError("The request is nested too deeply.")
+    if isinstance(error, msgspec.DecodeError | UnicodeError):
+        return RequestError(f"The request is not valid JSON: {error}.")
+    return error

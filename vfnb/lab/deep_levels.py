@@ -13,6 +13,7 @@ from vfnb.errors import StoreError
 from vfnb.store.headline import branch_rows
 from vfnb.store.reader import RunReader
 from vfnb.store.skim import Skim
+from vfnb.utils.plain import encodable
 
 __all__ = ["DEEP_LEVELS", "Part", "parts"]
 
@@ -64,10 +65,11 @@ def _decode(raw: bytes) -> _Message:
         from vfnb.trace.identity import decode_content
 
         message = decode_content(raw)
+        reasoning = getattr(message, "reasoning_content", None)
         return _Message(
-            role=message.role,
-            content=message.text,
-            reasoning_content=getattr(message, "reasoning_content", None),
+            role=encodable(message.role),
+            content=encodable(message.text),
+            reasoning_content=None if reasoning is None else encodable(reasoning),
             tool_calls=[msgspec.Raw(b"{}")] * len(getattr(message, "tool_calls", ())),
             tool_call_id=getattr(message, "tool_call_id", None),
         )

@@ -89,19 +89,19 @@ class Live:
         loops.engine().call(self.stop, reason)
 
     async def _run(self) -> None:
-        error: BaseException | None = None
+        error: Exception | None = None
         try:
             with calm():
                 await self._work()
         except asyncio.CancelledError:
             self.reason = self.reason or "cancelled"
-        except Exception as failure:
-            error = failure
+        except BaseException as failure:  # whoever waits must hear of it
+            error = failure if isinstance(failure, Exception) else RuntimeError(f"the run met {failure!r}")
             self.reason = f"{type(failure).__name__}: {failure}"
         try:
             await self._close(finished=error is None and not self.reason)
-        except Exception as failure:
-            error = error or failure
+        except BaseException as failure:
+            error = error or (failure if isinstance(failure, Exception) else RuntimeError(repr(failure)))
         self.ended = time.time()
         if error is not None:
             self.done.set_exception(error)

@@ -125,9 +125,13 @@ class Run:
         Raises:
             TimeoutError: it did not end within `timeout` seconds; it goes on.
             StoreError: the run could not be stored.
+            RuntimeError: called in an async harness or hook, whose loop the run may need: `await run` there.
         """
         if self._live is None:
             return self
+        here = loops.current()
+        if here is not None and not self._live.done.done():
+            raise RuntimeError(f"run.wait() would block the {here.name} loop; write `await run` instead")
         with self._watched(self._live, quiet=quiet):
             try:
                 self._live.done.result(timeout)
@@ -171,10 +175,13 @@ class Run:
         progress.stop()
 
     def cancel(self, *, wait: bool = True) -> Run:
-        """Stop the run: rollouts under way become `cancelled`, finished ones stay."""
+        """Stop the run: rollouts under way become `cancelled`, finished ones stay.
+
+        In an async harness or hook it does not wait: what it would wait for may need that loop.
+        """
         if self._live is not None:
             self._live.cancel("cancelled")
-            if wait:
+            if wait and loops.current() is None:
                 self._live.done.result()
         return self
 

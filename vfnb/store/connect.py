@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 from urllib.parse import quote
 
 from vfnb.errors import StoreError
 from vfnb.store.layout import is_network
 from vfnb.store.schema import check_version, create
+from vfnb.utils.plain import encodable
 
 __all__ = ["Durability", "connect_reader", "connect_side", "connect_writer", "is_full"]
 
@@ -17,6 +19,23 @@ Durability = Literal["normal", "full"]
 """`normal`: a commit survives the death of the process. `full`: also a power cut, for a disk flush each."""
 
 BUSY_MS = 5_000
+
+
+class _Writer(sqlite3.Connection):
+    """Writes text with lone surrogates as their escapes, which UTF-8 columns cannot hold otherwise."""
+
+    def execute(self, sql: str, parameters: Any = (), /) -> sqlite3.Cursor:
+        try:
+            return super().execute(sql, parameters)
+        except UnicodeEncodeError:
+            return super().execute(sql, _row(parameters))
+
+    def executemany(self, sql: str, parameters: Iterable[Any], /) -> sqlite3.Cursor:
+        return super().executemany(sql, map(_row, parameters))
+
+
+def _row(values: Sequence[Any]) -> tuple[Any, ...]:
+    return tuple(encodable(value) if isinstance(value, str) else value for value in values)
 
 
 def is_full(error: BaseException) -> bool:
@@ -32,7 +51,9 @@ def connect_writer(path: Path, durability: Durability) -> sqlite3.Connection:
         StoreError: if it cannot be opened, is damaged, foreign or newer.
     """
     try:
-        db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=BUSY_MS / 1000)
+        db = sqlite3.connect(
+            path, isolation_level=None, check_same_thread=False, timeout=BUSY_MS / 1000, factory=_Writer
+        )
     except sqlite3.Error as error:
         raise StoreError(f"cannot open {path} for writing: {error}; is the folder writable?") from error
     try:

@@ -10,10 +10,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from pydantic import BaseModel
 
 from vfnb.errors import StoreError
 from vfnb.store.codec import compress
 from vfnb.store.rows import ScoreRow, ScoreVersion, TraceRow
+from vfnb.utils.plain import plain
 
 if TYPE_CHECKING:
     from vfnb.trace.pack import Packed
@@ -162,9 +164,8 @@ def _state(trace: Trace) -> bytes | None:
     state = trace.state
     if state is None:
         return None
-    plain = state.model_dump(mode="json") if hasattr(state, "model_dump") else vars(state)
     try:
-        raw = msgspec.json.encode(plain, enc_hook=repr)
+        raw = msgspec.json.encode(plain(state if isinstance(state, BaseModel) else vars(state)))
     except Exception as error:
         raw = msgspec.json.encode({"unstored": f"{type(error).__name__}: {error}"})
     if len(raw) > STATE_BYTES:

@@ -122,7 +122,11 @@ class RunStore:
     def put_tasks(self, tasks: Iterable[TaskRow]) -> Awaitable[None]:
         """Store tasks; those whose content is there already cost nothing."""
         new = [task for task in tasks if task.digest not in self._tasks]
-        rows = [(task.digest, task.idx, task.key, task.name, task.data.decode()) for task in new]
+        # A lone surrogate becomes its escape, which is JSON.
+        rows = [
+            (task.digest, task.idx, task.key, task.name, task.data.decode("utf-8", "surrogatepass"))
+            for task in new
+        ]
 
         def write(db: sqlite3.Connection) -> None:
             db.executemany("INSERT OR IGNORE INTO tasks VALUES (?, ?, ?, ?, ?)", rows)

@@ -63,7 +63,7 @@ class NetworkPolicy(_Frozen):
 class TaskData(_Frozen):
     """Inputs and metadata of one task. Subclass it to add fields such as the reference answer."""
 
-    idx: int | None = Field(default=None, ge=0)
+    idx: int | None = Field(default=None, ge=0, lt=2**63)
     """Position in the taskset; set by loading unless given."""
     id: str | None = None
     """The dataset's own identifier."""
@@ -105,6 +105,26 @@ class TaskData(_Frozen):
         return value
 
     def content_hash(self) -> str:
-        """32 hex digits over all fields but `idx` and `key`: what the task is, not where it stands."""
-        data: dict[str, Any] = self.model_dump(mode="json", exclude={"idx", "key"}, exclude_none=True)
+        """32 hex digits over all fields but `idx` and `key`: what the task is, not where it stands.
+
+        Raises:
+            TasksetError: a field has no JSON form.
+        """
+        try:
+            data: dict[str, Any] = self.model_dump(mode="json", exclude={"idx", "key"}, exclude_none=True)
+        except ValueError as error:  # pydantic's and unicode errors are ones too
+            raise TasksetError(f"{self._unfit() or type(self).__name__}: {error}") from error
         return digest(canonical_json(data))
+
+    def _unfit(self) -> str | None:
+        """The field that has no JSON form, and the fix."""
+        for name in type(self).model_fields:
+            try:
+                self.model_dump(mode="json", include={name})
+            except ValueError:
+                kind = type(getattr(self, name)).__name__
+                return (
+                    f"{type(self).__name__}.{name} ({kind}) cannot be written as JSON; give numbers, text, "
+                    "lists and dicts, or load what it stands for in setup()"
+                )
+        return None

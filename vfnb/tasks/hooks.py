@@ -248,9 +248,15 @@ def _search(cls: type, kind: str) -> list[tuple[str, HookSpec]]:
 
 def defined(cls: type, kind: str) -> list[tuple[str, HookSpec]]:
     """The same in the order of definition."""
-    names = {name: None for level in reversed(cls.__mro__) for name in vars(level)}
-    found = [(name, spec_of(inspect.getattr_static(cls, name))) for name in names]
-    return [(name, spec) for name, spec in found if spec is not None and spec.kind == kind]
+    known = _marked.get(cls)
+    if known is None:
+        names = {name: None for level in reversed(cls.__mro__) for name in vars(level)}
+        found = [(name, spec_of(inspect.getattr_static(cls, name))) for name in names]
+        known = _marked[cls] = [(name, spec) for name, spec in found if spec is not None]
+    return [(name, spec) for name, spec in known if spec.kind == kind]
+
+
+_marked: weakref.WeakKeyDictionary[type, list[tuple[str, HookSpec]]] = weakref.WeakKeyDictionary()
 
 
 def check_signature(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from vfnb.tasks.calling import call_hook, parameters_of
 from vfnb.tasks.hooks import Hook, plain_spec
 from vfnb.tasks.judges import Judge, JudgeScore
 from vfnb.trace import Reward, Trace
+from vfnb.utils.plain import encodable
 
 if TYPE_CHECKING:
     from vfnb.runtimes import Runtime
@@ -249,20 +251,23 @@ def _label(hook: Hook) -> str:
 def _name(key: Any, label: str) -> str:
     if not isinstance(key, str) or not key:
         raise ScoringError(f"{label} returned a dict with the key {key!r}; keys are the scores' names")
-    return key
+    return encodable(key)
 
 
 def _number(value: Any, label: str) -> float:
     item = getattr(value, "item", None)
     if not isinstance(value, Real) and callable(item) and getattr(value, "shape", None) == ():
         value = item()  # a numpy or torch scalar
-    if not isinstance(value, Real):
+    if not isinstance(value, Real | Decimal):
         fix = "a `return` is missing" if value is None else "return a float, or a dict of named floats"
         raise ScoringError(f"{label} returned {value!r}, which is not a number; {fix}")
-    number = float(value)
+    try:
+        number = float(value)
+    except (OverflowError, ValueError):  # an integer or Decimal beyond floats, a signalling NaN
+        number = math.nan
     if not math.isfinite(number):
         raise ScoringError(
-            f"{label} returned {number}; return a finite number, or raise if there is no score"
+            f"{label} returned {str(value)[:80]}; return a finite number, or raise if there is no score"
         )
     return number
 

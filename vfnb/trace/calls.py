@@ -11,6 +11,7 @@ import msgspec
 from pydantic import BaseModel, ConfigDict
 
 from vfnb.types import Usage
+from vfnb.utils.plain import encodable
 
 __all__ = [
     "ErrorInfo",
@@ -26,6 +27,7 @@ __all__ = [
 ]
 
 _TRACEBACK_LIMIT = 4096
+_MESSAGE_LIMIT = 16384
 
 
 class ErrorInfo(BaseModel):
@@ -127,13 +129,17 @@ class ModelCall(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 def error_info(error: BaseException, *, stage: str | None = None, at: float | None = None) -> ErrorInfo:
-    """The record of an exception, with a traceback of at most 4 kB."""
+    """The record of an exception, with a traceback of at most 4 kB and a message of at most 16 kB."""
     text = "".join(tb.format_exception(error))
+    try:
+        message = str(error)
+    except Exception as second:
+        message = f"its message cannot be made: {type(second).__name__}"
     return ErrorInfo(
         type=type(error).__name__,
         boundary=getattr(error, "boundary", "user"),
-        message=str(error),
-        traceback=text[-_TRACEBACK_LIMIT:],
+        message=encodable(message)[:_MESSAGE_LIMIT],
+        traceback=encodable(text[-_TRACEBACK_LIMIT:]),
         status=getattr(error, "status", None),
         at=time.time() if at is None else at,
         stage=stage,
@@ -174,7 +180,10 @@ def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
 
 def encode_call(call: ModelCall) -> bytes:
     """A call as JSON; keys at their default are left out."""
-    return _encoder.encode(call)
+    try:
+        return _encoder.encode(call)
+    except (UnicodeEncodeError, OverflowError):
+        return _encoder.encode(plain_call(call))
 
 
 def decode_call(raw: bytes) -> ModelCall:
@@ -194,9 +203,21 @@ def decode_calls(raw: bytes) -> list[ModelCall]:
 
 
 def plain_call(call: ModelCall) -> dict[str, Any]:
-    """A call as plain dictionaries and lists, defaults left out."""
-    plain: dict[str, Any] = msgspec.to_builtins(call, enc_hook=_encode_hook)
-    return plain
+    """A call as plain dictionaries and lists, defaults left out; lone surrogates as escapes."""
+    found: dict[str, Any] = _storable(msgspec.to_builtins(call, enc_hook=_encode_hook))
+    return found
+
+
+def _storable(value: Any) -> Any:
+    """JSON that msgspec writes: it refuses lone surrogates and integers of more than 64 bits."""
+    kind = type(value)
+    if kind is str:
+        return encodable(value)
+    if kind is int:
+        return value if -(2**63) <= value < 2**63 else str(value)
+    if kind is dict:
+        return {encodable(key): _storable(entry) for key, entry in value.items()}
+    return [_storable(entry) for entry in value] if kind is list else value
 
 
 def call_from(plain: Any) -> ModelCall:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -16,11 +17,14 @@ from pydantic import (
     PrivateAttr,
     SerializationInfo,
     SerializerFunctionWrapHandler,
+    ValidationError,
+    field_serializer,
     field_validator,
     model_serializer,
     model_validator,
 )
 from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import PydanticSerializationError
 
 from vfnb._late import late
 from vfnb.trace.branches import Branch
@@ -30,6 +34,7 @@ from vfnb.trace.judging import JudgeCall
 from vfnb.trace.nodes import NodeList
 from vfnb.trace.rewrites import Rewritten, rewrites
 from vfnb.types import Messages, Usage
+from vfnb.utils.plain import plain
 
 if TYPE_CHECKING:
     from vfnb.trace.samples import Sample
@@ -118,6 +123,7 @@ class Trace(BaseModel):
     judge_calls: list[JudgeCall] = []
     """What judges were asked and said, in order; apart from the graph and from `usage`."""
     info: dict[str, Any] = {}
+    """Free for hooks and harness. A record of it is JSON: what has no JSON form is kept as its repr."""
     errors: list[ErrorInfo] = []
     """All that went wrong, mended or not."""
     ok: bool | None = None
@@ -344,7 +350,8 @@ class Trace(BaseModel):
         end = self.end_state or "running"
         if end == "stopped" and self.stop_condition:
             end = f"stopped({self.stop_condition})"
-        name = self.task.name or self.task.key or self.task.idx
+        name = str(self.task.name or self.task.key or self.task.idx)
+        name = name if name.isprintable() else ascii(name)
         return f"Trace({self.id[:8]}, task {name}: {', '.join(parts)}, {end})"
 
     __str__ = __repr__
@@ -363,6 +370,39 @@ class Trace(BaseModel):
         trace = cls.model_validate({key: value for key, value in header.items() if key in cls.model_fields})
         trace._dag = graph
         return trace
+
+    def model_dump_json(self, **options: Any) -> str:
+        """As pydantic's. Lone surrogates become escapes, and what nests deeper than 100 levels is cut there."""
+        try:
+            return super().model_dump_json(**options)
+        except PydanticSerializationError:
+            names = ("indent", "ensure_ascii")
+            layout = {name: options.pop(name) for name in names if name in options}
+            try:
+                values = self.model_dump(mode="json", **options)
+            except ValueError:  # nested more deeply than pydantic writes
+                values = plain(self.model_dump(**options))
+            spaces = (",", ":") if layout.get("indent") is None else None
+            return json.dumps(values, separators=spaces, **layout | {"ensure_ascii": True})
+
+    @classmethod
+    def model_validate_json(cls, json_data: str | bytes | bytearray, **options: Any) -> Trace:
+        """As pydantic's, with lone surrogates in escapes allowed."""
+        try:
+            return super().model_validate_json(json_data, **options)
+        except ValidationError as error:
+            if error.errors()[0]["type"] != "json_invalid":
+                raise
+            try:
+                values = json.loads(json_data)
+            except ValueError:
+                raise error from None
+            return cls.model_validate(values, **options)
+
+    @field_serializer("info", when_used="json")
+    def _plain_info(self, info: dict[str, Any]) -> dict[str, Any]:
+        found: dict[str, Any] = plain(info)
+        return found
 
     @model_serializer(mode="wrap")
     def _dump(self, handler: SerializerFunctionWrapHandler, info: SerializationInfo) -> dict[str, Any]:
