@@ -25,7 +25,9 @@ def test_the_last_one_out_restores_all() -> None:
             assert gc.get_threshold() == inside
         assert gc.get_threshold() == inside
     assert gc.get_threshold() == before
-    assert gc.get_freeze_count() <= frozen  # CPython 3.12 starts with some frozen; giving ours back gives those back too
+    assert (
+        gc.get_freeze_count() <= frozen
+    )  # CPython 3.12 starts with some frozen; giving ours back gives those back too
 
 
 def test_it_is_restored_after_an_error() -> None:

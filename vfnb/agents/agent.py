@@ -177,8 +177,8 @@ def make_agent(
     """
     program = resolve_harness(harness)
     default = program.RUNTIMES[0] if program.RUNTIMES else "inprocess"
-    if retries < 0:
-        raise ConfigError(f"retries={retries} must be 0 or more")
+    if not isinstance(retries, int) or retries < 0:
+        raise ConfigError(f"retries={retries!r} must be a whole number, 0 or more")
     return Agent(
         program,
         resolve_model(model),

@@ -37,6 +37,8 @@ def resolve_harness(what: str | Harness[Any] | type[Harness[Any]] | Callable[...
     if isinstance(what, str):
         return resolve_harness(find_harness(what))
     if inspect.isclass(what) and issubclass(what, Harness):
+        if inspect.isabstract(what):
+            raise ConfigError(f"harness {what.__name__} has no run(session, task); define it")
         return what()
     if callable(what) and not inspect.isclass(what):
         return harness(what)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
+from vfnb.errors import StoreError
 from vfnb.utils.config import OBJECT, BaseConfig
 
 if TYPE_CHECKING:
@@ -58,15 +60,25 @@ def config_text(config: EvalConfig) -> str:
 
 def write_config(path: Path, config: EvalConfig) -> None:
     """Save a config as TOML, with the command that runs it again on top."""
-    head = f"# To go on with this run: vfnb eval @ {path}; to do it all again, add --fresh\n"
-    path.write_text(head + config_text(config), encoding="utf-8")
+    shown = shlex.quote(str(path)) if str(path).isprintable() else ascii(str(path))
+    head = f"# To go on with this run: vfnb eval @ {shown}; to do it all again, add --fresh\n"
+    new = path.with_name(f"{path.name}.new")  # a process that dies here leaves the old one whole
+    new.write_text(head + config_text(config), encoding="utf-8", errors="backslashreplace")
+    new.replace(path)
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """A saved config as plain values; `{}` if there is none."""
+    """A saved config as plain values; `{}` if there is none.
+
+    Raises:
+        StoreError: it is not TOML.
+    """
     import tomllib
 
-    return tomllib.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    except (OSError, ValueError) as error:
+        raise StoreError(f"{path} cannot be read: {error}; mend it, or delete it to see the run") from error
 
 
 def names(config: dict[str, Any]) -> dict[str, str]:

@@ -120,9 +120,10 @@ class Live:
             for worker in workers:
                 worker.cancel()
             await asyncio.wait(workers, timeout=CLEAN_UP_S)
-        for worker in workers:
-            if worker.done() and not worker.cancelled():
-                worker.result()
+        failures = [worker.exception() for worker in workers if worker.done() and not worker.cancelled()]
+        for failure in failures:
+            if failure is not None:
+                raise failure
 
     async def _worker(self) -> None:
         while self._queue:
@@ -148,11 +149,14 @@ class Live:
         )
 
     async def _close(self, *, finished: bool) -> None:
-        await self.tools.close()
-        await self.pool.close()
-        await self.agent.client.close()
-        await close_idle()
-        await self.store.set_meta(
-            state="finished" if finished else "stopped", reason=self.reason, ended=time.time()
-        )
-        await asyncio.to_thread(self.store.close)
+        state = "finished" if finished else "stopped"
+        try:
+            await self.tools.close()
+            await self.pool.close()
+            await self.agent.client.close()
+            await close_idle()
+        finally:
+            try:
+                await self.store.set_meta(state=state, reason=self.reason, ended=time.time())
+            finally:
+                await asyncio.to_thread(self.store.close)

@@ -79,9 +79,16 @@ def evaluate(
         TasksetError: the tasks cannot be loaded, none is selected, or two have one key.
         StoreLocked: another process writes this folder.
     """
-    for name, value in {"rollouts": rollouts, "n": 1 if n is None else n, "concurrency": concurrency}.items():
+    counts = {"rollouts": rollouts, "n": n, "concurrency": concurrency, "max_tokens": max_tokens}
+    for name, value in counts.items():
+        if value is None and name in ("n", "max_tokens"):
+            continue
         if not isinstance(value, int) or value < 1:
             raise ConfigError(f"{name}={value!r} must be a whole number, at least 1")
+    if max_cost is not None and not (isinstance(max_cost, int | float) and max_cost > 0):
+        raise ConfigError(f"max_cost={max_cost!r} must be a number of US dollars above 0")
+    if dir is not None and not isinstance(dir, str | Path):
+        raise ConfigError(f"dir={dir!r} must be a path")
     source = as_taskset(taskset)
     source = source.take(n) if n is not None else source
     tasks = source.resolve()

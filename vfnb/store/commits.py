@@ -138,5 +138,6 @@ def _settle(future: asyncio.Future[Any], outcome: Any) -> None:
         return
     if isinstance(outcome, Exception):
         future.set_exception(outcome)
+        future.exception()  # looked at: asyncio would print it where nobody waits
     else:
         future.set_result(outcome)

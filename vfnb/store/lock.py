@@ -208,7 +208,10 @@ class RunLock:
         owner = read_owner(self.path)
         if owner is None or owner.token != self.owner.token:
             who = "removed" if owner is None else f"taken over by {owner}"
-            raise StoreError(f"the lock {self.path} of this process was {who}; its writes stop here")
+            raise StoreError(
+                f"the lock {self.path} of this process was {who}; its writes stop here, and what was written to a "
+                "deleted folder is lost"
+            )
 
     def release(self) -> None:
         """Give the lock back and remove its file. Harmless when repeated."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sqlite3
 import time
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
@@ -60,6 +61,7 @@ class RunStore:
         self.config_path = folder / CONFIG_NAME
         self.logs = folder / LOGS_NAME
         self._db = db
+        self._file = self.path.stat()
         self._lock = lock
         self._closed = False
         self._keeper = Keeper(self.path, lock, self._lost)
@@ -94,8 +96,10 @@ class RunStore:
         path = Path(folder)
         try:
             (path / LOGS_NAME).mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise StoreError(f"cannot make the run's folder {path}: {error}; choose another dir=") from error
+        except (OSError, ValueError) as error:  # ValueError: characters that no file name has
+            raise StoreError(
+                f"cannot make the run's folder {str(path)!a}: {error}; choose another dir="
+            ) from error
         lock = RunLock.take(path / LOCK_NAME)
         try:
             if fresh:
@@ -340,7 +344,11 @@ class RunStore:
         self._commits.flush()
 
     def close(self) -> None:
-        """Commit what waits, make the database one plain file, give the lock back. Harmless when repeated."""
+        """Commit what waits, make the database one plain file, give the lock back. Harmless when repeated.
+
+        Raises:
+            StoreError: the folder was deleted, replaced or taken over meanwhile; what was written is lost.
+        """
         if self._closed:
             return
         self._closed = True
@@ -348,10 +356,22 @@ class RunStore:
             self._commits.flush()
             self._commits.stop(StoreError(f"the store {self.path} is closed"))
             self._keeper.stop()
+            self._check_place()
             self._compact()
         finally:
             self._db.close()
             self._lock.release()
+
+    def _check_place(self) -> None:
+        """SQLite goes on writing to a file that has lost its name."""
+        try:
+            self._lock.beat()
+            if os.path.samestat(self._file, self.path.stat()):
+                return
+            what = "another file is in its place"
+        except OSError as error:
+            what = str(error)
+        raise StoreError(f"{self.path} was deleted or replaced while it was written ({what})")
 
     def _compact(self) -> None:
         try:

@@ -88,7 +88,7 @@ def _attribute(module: ModuleType, attribute: str, where: str) -> Any:
 def _module(where: str, name: str) -> ModuleType:
     try:
         return importlib.import_module(where)
-    except ModuleNotFoundError as error:
+    except (ModuleNotFoundError, TypeError, ValueError) as error:  # the latter two: no name of a module
         raise ConfigError(f"cannot import {where!r} for {name!r}: {error}") from error
 
 
