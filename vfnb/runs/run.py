@@ -64,7 +64,10 @@ class Run:
     @property
     def complete(self) -> bool:
         """Whether every planned rollout has ended, and none because the run was stopped."""
-        return self._view().complete
+        live = self._live
+        if live is None:
+            return self._reader.complete
+        return live.done.done() and live.done.exception() is None and not live.reason
 
     @property
     def traces(self) -> TraceList:
