@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import linecache
-import sys
 from collections.abc import Mapping
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -15,7 +13,7 @@ from typing import Any
 from vfnb.errors import TasksetError
 from vfnb.tasks.taskset import Taskset, TasksetConfig
 from vfnb.utils.config import build, nearest
-from vfnb.utils.ids import digest
+from vfnb.utils.imports import load_file
 
 __all__ = ["load_taskset", "taskset_class", "tasksets"]
 
@@ -101,14 +99,7 @@ def _from_file(path: Path) -> ModuleType:
     full = path.resolve()
     if not full.is_file():
         raise TasksetError(f"no taskset file {path} (looked at {full})")
-    linecache.checkcache(str(full))  # digests of its functions must see what is executed now
-    name = f"vfnb_file_{full.stem}_{digest(str(full), size=4)}"
-    spec = importlib.util.spec_from_file_location(name, full)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
+    return load_file(full)
 
 
 def _in_module(module: ModuleType, name: str, id: str) -> type[Taskset[Any, Any]]:

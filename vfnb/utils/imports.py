@@ -101,6 +101,7 @@ def load_file(path: Path) -> ModuleType:
     path = path.expanduser().resolve()
     if not path.is_file():
         raise ConfigError(f"there is no file {path}")
+    linecache.checkcache(str(path))  # digests of its functions must see what is executed now
     module_name = f"vfnb_file_{path.stem}_{digest(str(path), size=4)}"
     spec = importlib.util.spec_from_file_location(module_name, path)
     if spec is None or spec.loader is None:
