@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 from vfnb.agents import Harness, HarnessConfig, HarnessSession
 from vfnb.dialects import chat_encode
 from vfnb.errors import ConfigError
+from vfnb.interception import Marker
 from vfnb.runtimes import ProgramResult
 from vfnb.tasks import Task, TaskData, resolve_text_prompt
 from vfnb_harnesses.settings import opening
@@ -40,6 +41,14 @@ class ProgramHarness(Harness[ProgramConfig]):
 
     NAME: ClassVar[str] = "program"
     RUNTIMES: ClassVar[tuple[str, ...]] = ("subprocess",)
+    MARKERS: ClassVar[tuple[Marker, ...]] = (  # of programs that people start by hand
+        Marker(
+            header="x-codex-turn-metadata", pattern=r'"request_kind"\s*:\s*"compaction"', kind="compaction"
+        ),
+        Marker(header="x-codex-turn-metadata", pattern=r'"thread_id"\s*:\s*"([^"]+)"', agent=True),
+        Marker(header="x-codex-parent-thread-id", parent=True),
+        Marker(header="x-claude-code-agent-id", agent=True),
+    )
 
     def __init__(self, config: ProgramConfig | list[str] | str | None = None, **settings: Any) -> None:
         if isinstance(config, str):

@@ -14,6 +14,7 @@ from vfnb.utils.source import code_hash
 
 if TYPE_CHECKING:
     from vfnb.agents.session import HarnessSession
+    from vfnb.interception import Marker
     from vfnb.runtimes import ProgramResult, RuntimeConfig
     from vfnb.tasks import Task
     from vfnb.types import Messages
@@ -50,6 +51,9 @@ class Harness(ABC, Generic[ConfigT]):
     """Whether `run` leaves its conversation in `session.conversation` and `resume` goes on from it."""
     SUPPORTS_TOOL_INTERCEPTION: ClassVar[bool] = False
     """Whether it awaits `session.check_tool(call)` before it runs a tool, and sends that result in its place."""
+
+    MARKERS: ClassVar[tuple[Marker, ...]] = ()
+    """How its requests say what they are for; `x-vfnb-kind`, `x-vfnb-agent` and `x-vfnb-parent` always hold."""
 
     def __init__(self, config: ConfigT | None = None) -> None:
         self.config: ConfigT = config if config is not None else self.config_type()()

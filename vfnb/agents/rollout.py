@@ -168,6 +168,7 @@ class Rollout:
             limits=agent.limits,
             hooks=task_hooks(self.task, self.trace, runtime, self._print),
             journal=self.journal,
+            markers=agent.harness.MARKERS,
         )
         self.view = HarnessSession(
             self.session,

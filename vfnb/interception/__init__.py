@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from vfnb.interception.inprocess import InProcessTransport as InProcessTransport
     from vfnb.interception.journal import Journal as Journal
     from vfnb.interception.limits import Limits as Limits
+    from vfnb.interception.markers import Marker as Marker
     from vfnb.interception.pool import Endpoint as Endpoint
     from vfnb.interception.pool import ServerPool as ServerPool
     from vfnb.interception.server import Server as Server
@@ -32,6 +33,7 @@ else:
             "inprocess": "InProcessTransport",
             "journal": "Journal",
             "limits": "Limits",
+            "markers": "Marker",
             "pool": "Endpoint ServerPool",
             "server": "Server",
             "session": "Pending Session",
@@ -48,6 +50,7 @@ __all__ = [
     "InProcessTransport",
     "Journal",
     "Limits",
+    "Marker",
     "Pending",
     "Server",
     "ServerPool",

@@ -15,7 +15,7 @@ from vfnb.interception.answers import JSON, failure, stopped, stream_failure
 from vfnb.interception.edits import Pins, rewrites_of
 from vfnb.interception.exchange import Exchange, Whole
 from vfnb.interception.faults import CallCancelled, SessionStopped
-from vfnb.interception.turns import Turn, forwarded, markers
+from vfnb.interception.turns import Turn, forwarded
 from vfnb.trace.calls import ModelCall, error_info
 from vfnb.types import Request, Response, Usage
 
@@ -50,7 +50,7 @@ class Call:
             digest=turn.digest.hex(),
             retry_of=session.retries.retry_of(turn.digest),
             sampling_asked=turn.dialect.sampling(turn.split.fields),
-            markers=markers(headers),
+            markers=session.markers.read(headers, turn.split.fields),
             transport=transport,
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -21,6 +21,7 @@ from vfnb.interception.faults import SessionClosed, SessionStopped
 from vfnb.interception.hooks import Hooks
 from vfnb.interception.journal import Journal, Memory
 from vfnb.interception.limits import Limits
+from vfnb.interception.markers import Marker, MarkerReader
 from vfnb.interception.retries import Retries, marked_retry
 from vfnb.interception.settings import Settings
 from vfnb.interception.sink import Collected, Sink
@@ -67,6 +68,7 @@ class Session:
         hooks: what the task wants to see or stop.
         journal: where calls become durable; None keeps the trace in memory.
         settings: times and sizes.
+        markers: how the program declares what its calls are for.
     """
 
     def __init__(
@@ -79,6 +81,7 @@ class Session:
         hooks: Hooks | None = None,
         journal: Journal | None = None,
         settings: Settings | None = None,
+        markers: Iterable[Marker] = (),
     ) -> None:
         self.key = f"vf-{secrets.token_hex(16)}"
         """The capability: who has it may call the model as this rollout."""
@@ -93,6 +96,7 @@ class Session:
         self.hooks = hooks or Hooks()
         self.journal = journal or Memory()
         self.settings = settings or Settings()
+        self.markers = MarkerReader(markers)
         self.deadline: float | None = None
         """Latest end of any call, in seconds of the engine loop's clock."""
         self.stop_condition: str | None = None

@@ -14,7 +14,7 @@ from vfnb.types import Message, Messages, SystemMessage, Tool
 if TYPE_CHECKING:
     from vfnb.trace.graph import MessageGraph
 
-__all__ = ["Turn", "TurnReader", "forwarded", "markers"]
+__all__ = ["Turn", "TurnReader", "forwarded"]
 
 _FORWARDED = ("anthropic-beta", "openai-beta")
 _MAX_TOOL_LISTS = 32
@@ -169,20 +169,3 @@ class TurnReader:
 def forwarded(headers: Mapping[str, str]) -> dict[str, str]:
     """The request headers that the upstream must see."""
     return {name: headers[name] for name in _FORWARDED if name in headers}
-
-
-def markers(headers: Mapping[str, str]) -> dict[str, str]:
-    """What a program declares about a call: `kind` (`compaction`, `subagent`, `side_call`) and `agent`.
-
-    Any program may send `x-vfnb-kind` and `x-vfnb-agent`; claude-code and codex have headers of their own.
-    """
-    found = {}
-    if "x-claude-code-agent-id" in headers:
-        found["agent"] = headers["x-claude-code-agent-id"]
-    if '"compaction"' in headers.get("x-codex-turn-metadata", ""):
-        found["kind"] = "compaction"
-    if "x-vfnb-kind" in headers:
-        found["kind"] = headers["x-vfnb-kind"]
-    if "x-vfnb-agent" in headers:
-        found["agent"] = headers["x-vfnb-agent"]
-    return found
