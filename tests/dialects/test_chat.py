@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from vfnb.dialects import RequestError, Splitter, get
+from vfnb.dialects import Dialect, RequestError, Splitter, get
+from vfnb.errors import ConfigError
 from vfnb.types import (
     AssistantMessage,
     AudioContentPart,
@@ -309,3 +310,32 @@ def test_other_refusals_are_no_overflow() -> None:
 def test_model_list() -> None:
     assert json.loads(CHAT.models_body(["a", "b"]))["data"][1]["id"] == "b"
     assert json.loads(CHAT.models_body(["a"], one=True))["id"] == "a"
+
+
+def test_a_request_is_written_whole() -> None:
+    messages = [SystemMessage(content="be brief"), UserMessage(content="hi")]
+    tool = Tool(name="add", description="adds", parameters={"type": "object"}, strict=True)
+    sampling = {"max_tokens": 5, "stop": ["x"], "seed": None, "tool_choice": {"name": "add"}}
+    sampling["extra_body"] = {"vendor": 1}
+    body = CHAT.request(messages, [tool], "m", sampling, stream=True)
+    told = Splitter(CHAT).split(body)
+    assert CHAT.read(told) == messages
+    assert CHAT.read_tools(told) == [tool]
+    assert json.loads(body)["tool_choice"] == {"type": "function", "function": {"name": "add"}}
+    asked = {"max_tokens": 5, "stop": ["x"], "tool_choice": {"name": "add"}, "vendor": 1}
+    assert CHAT.sampling(told.fields) == asked
+    assert CHAT.model(told.fields) == "m" and CHAT.streams(told.fields) and CHAT.wants_usage(told.fields)
+    plain = json.loads(CHAT.request(messages, [], "m", {}, stream=False))
+    assert plain.keys() == {"model", "messages"}
+
+
+def test_a_dialect_without_request_says_what_to_do() -> None:
+    class Bare(Dialect[Any, Any]):
+        def parse_request(self, body: Any) -> Any:
+            return [], None
+
+        def parse_response(self, resp: Any) -> Response:
+            return Response(message=AssistantMessage(content=""))
+
+    with pytest.raises(ConfigError, match=r"define request\(messages"):
+        Bare().request([], [], "m", {}, stream=False)

@@ -163,6 +163,33 @@ class Dialect(ABC, Generic[ReqT, RespT]):
                 changes[key] = msgspec.json.encode(value)
         return changes
 
+    def request(
+        self,
+        messages: Messages,
+        tools: list[Tool],
+        model: str,
+        sampling: Mapping[str, Any],
+        *,
+        stream: bool,
+    ) -> bytes:
+        """A whole request body in this dialect, for calls that come in another one.
+
+        Args:
+            messages: the whole prompt; provider state of other dialects has been taken out.
+            tools: tools to offer, `[]` for none.
+            model: the upstream's name of the model.
+            sampling: settings under canonical names: the fields of `vf.SamplingConfig` (`max_tokens`,
+                `temperature`, `top_p`, `top_k`, `stop` (a list), `seed`, `reasoning_effort`, ...), `tool_choice`
+                (`"auto"`, `"none"`, `"required"` or `{"name": tool}`), `parallel_tool_calls` and
+                `response_format` (as in Chat). `extra_body` holds keys to add as they are. What the dialect
+                has no place for is left out.
+            stream: ask for an event stream, with usage.
+        """
+        raise ConfigError(
+            f"dialect {self.name!r} cannot write requests, so calls in other dialects cannot be translated to it: "
+            "define request(messages, tools, model, sampling, *, stream), or use vf.Relay without dialect="
+        )
+
     def encode(self, messages: Messages) -> list[bytes]:
         """The history items of messages, as JSON."""
         raise ConfigError(f"dialect {self.name!r} cannot write messages: define encode(messages)")

@@ -66,6 +66,23 @@ class Chat(Dialect[dict[str, Any], dict[str, Any]]):
         options = load(fields["stream_options"]) if "stream_options" in fields else None
         return isinstance(options, dict) and bool(options.get("include_usage"))
 
+    def request(
+        self,
+        messages: Messages,
+        tools: list[Tool],
+        model: str,
+        sampling: Mapping[str, Any],
+        *,
+        stream: bool,
+    ) -> bytes:
+        data: dict[str, Any] = {"model": model, **chat_sampling.body(sampling)}
+        if stream:
+            data |= {"stream": True, "stream_options": {"include_usage": True}}
+        if tools:
+            data["tools"] = [chat_encode.tool(tool) for tool in tools]
+        data["messages"] = [chat_encode.message(message) for message in messages]
+        return dumps(data)
+
     def encode(self, messages: Messages) -> list[bytes]:
         return [dumps(chat_encode.message(message)) for message in messages]
 
