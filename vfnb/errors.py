@@ -16,6 +16,7 @@ __all__ = [
     "HarnessTimeout",
     "HookError",
     "HookFailed",
+    "InstallError",
     "MissingExtra",
     "MissingFile",
     "ModelError",
@@ -184,6 +185,10 @@ class HarnessError(VfnbError):
     """The agent program failed by itself."""
 
     boundary = "harness"
+
+
+class InstallError(HarnessError):
+    """An agent program could not be installed, or is another version than the one asked for."""
 
 
 class HarnessExit(HarnessError):

@@ -7,6 +7,7 @@ from vfnb.utils.lazy import lazy
 if TYPE_CHECKING:
     from vfnb.agents.agent import Agent as Agent
     from vfnb.agents.agent import make_agent as make_agent
+    from vfnb.agents.base import Finished as Finished
     from vfnb.agents.base import Harness as Harness
     from vfnb.agents.base import HarnessConfig as HarnessConfig
     from vfnb.agents.function import FunctionHarness as FunctionHarness
@@ -26,7 +27,7 @@ else:
         __name__,
         {
             "agent": "Agent make_agent",
-            "base": "Harness HarnessConfig",
+            "base": "Finished Harness HarnessConfig",
             "function": "FunctionHarness harness",
             "journal": "Journal MemoryJournal",
             "limits": "Timeouts",
@@ -39,6 +40,7 @@ else:
 
 __all__ = [
     "Agent",
+    "Finished",
     "FunctionHarness",
     "Harness",
     "HarnessConfig",

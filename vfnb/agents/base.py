@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Generic
 
 from typing_extensions import TypeVar
@@ -19,7 +20,22 @@ if TYPE_CHECKING:
     from vfnb.tasks import Task
     from vfnb.types import Messages
 
-__all__ = ["Harness", "HarnessConfig"]
+__all__ = ["Finished", "Harness", "HarnessConfig"]
+
+
+@dataclass(frozen=True)
+class Finished:
+    """What a harness knows of a program that has ended, more than its exit status.
+
+    Attributes:
+        result: exit status and output.
+        answer: the final answer by the program's own word; None leaves the trace's last reply.
+        failure: why the program says that it failed, whatever its exit status.
+    """
+
+    result: ProgramResult
+    answer: str | None = None
+    failure: str | None = None
 
 
 class HarnessConfig(BaseConfig):
@@ -38,7 +54,8 @@ class Harness(ABC, Generic[ConfigT]):
     """An agent program. Subclass it, or decorate an async function with `vf.harness`.
 
     `run` is awaited on the user loop. It may return the final answer as text, the result of the program that it
-    ran, or None; a program's verdict is then taken from what the server saw (see `vfnb.agents.verdict`).
+    ran, a `Finished`, or None; a program's verdict is then taken from what the server saw (see
+    `vfnb.agents.verdict`).
     """
 
     NAME: ClassVar[str] = ""
@@ -72,12 +89,14 @@ class Harness(ABC, Generic[ConfigT]):
         """Prepare the program inside `session.runtime`. Nothing by default."""
 
     @abstractmethod
-    async def run(self, session: HarnessSession, task: Task[Any, Any, Any]) -> str | ProgramResult | None:
+    async def run(
+        self, session: HarnessSession, task: Task[Any, Any, Any]
+    ) -> str | ProgramResult | Finished | None:
         """Solve the task. Every model call goes through the session."""
 
     async def resume(
         self, session: HarnessSession, task: Task[Any, Any, Any], messages: Messages
-    ) -> str | ProgramResult | None:
+    ) -> str | ProgramResult | Finished | None:
         """Go on with the conversation after `run` or an earlier `resume` of the same session has ended.
 
         The history is `[*session.conversation, *messages]`, so that the trace stays one line. Returns as `run`.

@@ -54,6 +54,8 @@ class HarnessSession:
         self._mcp_servers: dict[str, str] | None = None
         self.conversation: Messages = []
         """What a resumable harness said and heard, up to the last answer; `Harness.resume` goes on from it."""
+        self.memory: dict[str, Any] = {}
+        """Free for the harness: what it must know of this rollout from `setup` to `run` to `resume`."""
 
     @property
     def trace(self) -> Trace:
@@ -102,6 +104,17 @@ class HarnessSession:
     def stop(self, name: str) -> None:
         """End the rollout by a stop of this name, as when a limit is reached: it is scored, and no call follows."""
         loops.engine().call(self._session.stop, name)
+
+    async def allow_turns(self, turns: int) -> None:
+        """From now on at most so many answered model calls, then the stop `max_turns`.
+
+        For programs that cannot count by themselves. The bounds of the run hold besides.
+        """
+
+        async def bound() -> None:
+            self._session.bound_turns(turns)
+
+        await loops.engine().do(bound())
 
     def use(self, tools: RolloutTools) -> None:
         """Take over the task's tools. Called by the rollout."""

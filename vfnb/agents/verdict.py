@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vfnb import errors
+from vfnb.agents.base import Finished
 from vfnb.errors import ContextLengthError, HarnessError, HarnessExit, ModelError, VfnbError
 from vfnb.interception import SessionClosed
 from vfnb.runtimes import ProgramResult
@@ -50,7 +51,7 @@ def judge(
     """Decide how the agent stage ended, when neither a stop nor its time limit ended it.
 
     Args:
-        result: what the harness returned: an answer, a program's result, or None.
+        result: what the harness returned: an answer, a program's result, both in a `Finished`, or None.
         raised: what it raised, if it did.
         calls: the model calls that the server recorded, in order.
         harness: its name, for messages.
@@ -58,16 +59,28 @@ def judge(
     failure = last_failure(calls)
     if raised is not None:
         return _raised(raised, failure, harness)
-    if not isinstance(result, ProgramResult):
+    if isinstance(result, ProgramResult):
+        result = Finished(result)
+    if not isinstance(result, Finished):
         return Verdict(answer=result if isinstance(result, str) else None)
+    return _finished(result, failure, calls, harness)
+
+
+def _finished(
+    finished: Finished, failure: Exception | None, calls: Sequence[ModelCall], harness: str
+) -> Verdict:
+    """The end of a program: first what the server saw, then its exit status, then its own word."""
+    result = finished.result
     if isinstance(failure, ContextLengthError):
         return Verdict(stop="context_length")
     if failure is not None:
         return Verdict(error=failure)
     if result.returncode != 0:
         return Verdict(
-            error=HarnessExit(f"harness {harness!r} {_exit(result)}{_cause(result)}{_tail(result)}")
+            error=HarnessExit(f"harness {harness!r} {_exit(result)}{_cause(finished)}{_tail(result)}")
         )
+    if finished.failure is not None:
+        return Verdict(error=HarnessError(f"harness {harness!r} failed: {finished.failure}{_tail(result)}"))
     if not calls:
         return Verdict(
             error=HarnessError(
@@ -75,7 +88,7 @@ def judge(
                 + _tail(result)
             )
         )
-    return Verdict()
+    return Verdict(answer=finished.answer)
 
 
 def _raised(raised: BaseException, failure: Exception | None, harness: str) -> Verdict:
@@ -98,9 +111,12 @@ def _exit(result: ProgramResult) -> str:
     return f"was ended by signal {-code}" if code < 0 else f"exited with status {code}"
 
 
-def _cause(result: ProgramResult) -> str:
-    """The last line of several: tables show no more than one, and programs say there what was wrong."""
-    _, several, last = result.stderr.strip().rpartition("\n")
+def _cause(finished: Finished) -> str:
+    """The program's own word, or the last line of several: tables show no more than one, and programs say there
+    what was wrong."""
+    if finished.failure is not None:
+        return f": {finished.failure}"
+    _, several, last = finished.result.stderr.strip().rpartition("\n")
     return f": {last.strip()[:STDERR_SHOWN]}" if several else ""
 
 

@@ -93,6 +93,7 @@ class Session:
         if self.sampling.extra_body:
             self.overrides["extra_body"] = self.sampling.extra_body
         self.limits = limits or Limits()
+        self._most_turns = self.limits.max_turns
         self.hooks = hooks or Hooks()
         self.journal = journal or Memory()
         self.settings = settings or Settings()
@@ -353,6 +354,14 @@ class Session:
         if self.fault is not None:
             return type(self.fault).__name__
         return "closed" if self._closed else None
+
+    def bound_turns(self, turns: int) -> None:
+        """Allow at most so many answered calls from now on, in all branches together; the limits hold besides."""
+        most = self.graph.counters.turns + turns
+        if self._most_turns is not None:
+            most = min(most, self._most_turns)
+        self.limits = self.limits.model_copy(update={"max_turns": most})
+        self._freed.set()  # calls that wait for room look again
 
     def stop(self, name: str) -> None:
         """End the rollout by a named stop; the first wins. Calls in flight go on, later ones are refused."""
