@@ -1,4 +1,4 @@
-"""Recorded Chat requests of real programs, sent again through the real server."""
+"""Recorded requests of real programs, sent again through the real server."""
 
 from __future__ import annotations
 
@@ -21,6 +21,10 @@ EXPECTED = {
     "pi-basic-chat": (3, 7, 3, 1, 1, []),
     "opencode-compact": (5, 14, 5, 3, 2, ["compaction", "compaction"]),
     "kimi-code-cut1": (4, 10, 3, 1, 1, []),
+    "claude-code-basic": (3, 8, 3, 1, 1, []),
+    "claude-code-compact": (5, 17, 5, 4, 1, ["history_edited"] * 3),
+    "claude-code-subagent": (4, 13, 4, 2, 2, ["subagent"]),
+    "pi-basic-anthropic": (3, 7, 3, 1, 1, []),
 }
 
 

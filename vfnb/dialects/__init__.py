@@ -3,12 +3,14 @@
 from vfnb.dialects.base import Changes, Dialect
 from vfnb.dialects.chat import Chat
 from vfnb.dialects.faults import RequestError
+from vfnb.dialects.messages import AnthropicMessages
 from vfnb.dialects.parts import Split
 from vfnb.dialects.reader import StreamReader
 from vfnb.dialects.registry import dialects, get, match
 from vfnb.dialects.split import Splitter
 
 __all__ = [
+    "AnthropicMessages",
     "Changes",
     "Chat",
     "Dialect",

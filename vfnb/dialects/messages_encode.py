@@ -1,0 +1,223 @@
+"""Canonical types to Anthropic Messages JSON."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+
+from vfnb.dialects.lenient import dumps, loads
+from vfnb.dialects.messages_decode import BROKEN
+from vfnb.types import (
+    AssistantMessage,
+    Content,
+    FileContentPart,
+    ImageUrlContentPart,
+    Message,
+    Messages,
+    OpaqueContentPart,
+    ReasoningContentPart,
+    RefusalContentPart,
+    Tool,
+    ToolCall,
+    ToolMessage,
+)
+
+__all__ = ["arguments", "blocks", "item", "items", "rewritten", "system", "tool"]
+
+_DATA = re.compile(r"data:([^;,]*)(?:;[^;,]*)*;base64,")
+
+
+def item(source: Message) -> dict[str, Any]:
+    """One entry of `messages` for a message that has one to itself."""
+    extra = dict(source.model_extra or {})
+    if isinstance(source, ToolMessage):
+        return {"role": "user", "content": [result(source)], **extra.pop("message", {})}
+    if isinstance(source, AssistantMessage):
+        for key in ("stop_reason", "stop_sequence"):
+            extra.pop(key, None)
+        return {"role": "assistant", "content": blocks(source), **extra}
+    body = source.content
+    return {"role": source.role, "content": body if isinstance(body, str) else content(body), **extra}
+
+
+def items(messages: Messages) -> list[dict[str, Any]]:
+    """The entries of `messages`. Results that follow one another share an entry, as the API wants them."""
+    found: list[dict[str, Any]] = []
+    after_result = False
+    for message in messages:
+        entry = item(message)
+        is_result = isinstance(message, ToolMessage)
+        if is_result and after_result:
+            found[-1]["content"] += entry["content"]
+        else:
+            found.append(entry)
+        after_result = is_result
+    return found
+
+
+def result(source: ToolMessage) -> dict[str, Any]:
+    """A `tool_result` block."""
+    extra = {key: value for key, value in (source.model_extra or {}).items() if key != "message"}
+    body = source.content if isinstance(source.content, str) else content(source.content)
+    data: dict[str, Any] = {"type": "tool_result", "tool_use_id": source.tool_call_id, "content": body}
+    if source.is_error:
+        data["is_error"] = True
+    return data | extra
+
+
+def content(source: Content | None) -> list[dict[str, Any]]:
+    """The blocks of a message's content."""
+    if not source:
+        return []
+    if isinstance(source, str):
+        return [{"type": "text", "text": source}]
+    return [_block(part) for part in source]
+
+
+def _block(part: Any) -> Any:
+    if isinstance(part, OpaqueContentPart):
+        return part.raw["value"] if part.raw.keys() == {"value"} else part.raw
+    extra = dict(part.model_extra or {})
+    if isinstance(part, ImageUrlContentPart):
+        return {"type": "image", "source": _source(part.image_url.url), **extra}
+    if isinstance(part, FileContentPart):
+        return _document(part) | extra
+    if isinstance(part, RefusalContentPart):
+        return {"type": "text", "text": part.refusal, **extra}
+    if isinstance(part, ReasoningContentPart):
+        if part.encrypted is not None:
+            return {"type": "redacted_thinking", "data": part.encrypted, **extra}
+        return {"type": "thinking", "thinking": part.text, "signature": part.signature or "", **extra}
+    return part.model_dump(exclude_none=True)
+
+
+def _document(part: FileContentPart) -> dict[str, Any]:
+    file = part.file
+    if file.file_id is not None:
+        source = {"type": "file", "file_id": file.file_id}
+    else:
+        url = file.file_data or file.file_url or ""
+        source = _source(url) if file.file_data is None or _DATA.match(url) else _plain(url)
+    data: dict[str, Any] = {"type": "document", "source": source}
+    if file.filename is not None:
+        data["title"] = file.filename
+    return data
+
+
+def _plain(data: str) -> dict[str, Any]:
+    """Base64 without a `data:` before it; the API takes it for PDF only."""
+    return {"type": "base64", "media_type": "application/pdf", "data": data}
+
+
+def _source(url: str) -> dict[str, Any]:
+    found = _DATA.match(url)
+    if found is None:
+        return {"type": "url", "url": url}
+    return {"type": "base64", "media_type": found[1] or "text/plain", "data": url[found.end() :]}
+
+
+def blocks(source: AssistantMessage, *, raw: bool = False) -> list[dict[str, Any]]:
+    """The content blocks of an answer, in their order.
+
+    Args:
+        raw: leave arguments as the JSON text that they are.
+    """
+    thoughts = [
+        part
+        for part in (source.content if isinstance(source.content, list) else [])
+        if isinstance(part, ReasoningContentPart) and part.encrypted is None
+    ]
+    said = [(place, block) for place, block in enumerate(content(source.content))]
+    if len(thoughts) == 1 and not thoughts[0].text and source.reasoning_content:
+        thought = next(block for _, block in said if block.get("type") == "thinking")
+        thought["thinking"] = source.reasoning_content
+    elif not thoughts and source.reasoning_content:
+        said.insert(0, (-1, {"type": "thinking", "thinking": source.reasoning_content, "signature": ""}))
+    if source.tool_calls:
+        said = [(place, block) for place, block in said if block.get("text") != ""]
+    found = []
+    calls = list(source.tool_calls)
+    for place, block in said:
+        while calls and _at(calls[0]) <= place:
+            found.append(tool_use(calls.pop(0), raw=raw))
+        found.append(block)
+    return found + [tool_use(call, raw=raw) for call in calls]
+
+
+def _at(call: ToolCall) -> float:
+    """Before which of the message's parts a call stands."""
+    place = (call.model_extra or {}).get("at")
+    return place if isinstance(place, int) else float("inf")
+
+
+def tool_use(call: ToolCall, *, raw: bool = False) -> dict[str, Any]:
+    """A `tool_use` block."""
+    extra = {key: value for key, value in (call.model_extra or {}).items() if key not in ("at", "raw")}
+    text = arguments(call)
+    value: Any = msgspec.Raw(text.encode()) if raw else loads(text.encode("utf-8", "surrogatepass"))
+    return {"type": "tool_use", "id": call.id, "name": call.name, "input": value, **extra}
+
+
+def arguments(call: ToolCall) -> str:
+    """The arguments as the text of a JSON object, as they were sampled if they are one."""
+    text = call.arguments
+    if not text.strip():
+        return "{}"
+    try:
+        if isinstance(loads(text.encode("utf-8", "surrogatepass")), dict):
+            return text
+    except ValueError:
+        pass
+    return dumps({BROKEN: text}).decode()
+
+
+def tool(source: Tool) -> dict[str, Any] | None:
+    """One entry of `tools`; None for a tool that only another provider can run."""
+    if source.raw is not None and ("input_schema" in source.raw or _hosted(source.raw)):
+        return source.raw
+    if source.type not in ("function", "custom"):
+        return None
+    data: dict[str, Any] = {
+        "name": source.name,
+        "description": source.description,
+        "input_schema": source.parameters or {"type": "object", "properties": {}},
+    }
+    if source.strict is not None:
+        data["strict"] = source.strict
+    return data
+
+
+_DATED = re.compile(r"_20\d{6}$|^mcp_toolset$")
+
+
+def _hosted(raw: dict[str, Any]) -> bool:
+    """Whether a tool's JSON is that of a tool of this provider, whose types end in a date."""
+    return isinstance(raw.get("type"), str) and _DATED.search(raw["type"]) is not None
+
+
+def system(messages: Messages) -> Any:
+    """The top-level `system`: the text of one message, or the blocks of all."""
+    if len(messages) == 1 and isinstance(messages[0].content, str):
+        return messages[0].content
+    return [block for message in messages for block in content(message.content)]
+
+
+def rewritten(source: Any, messages: Messages) -> dict[str, Any]:
+    """An entry of `messages` with these in place of its own: results where they were, the rest where it began."""
+    found = dict(source)
+    results = [message for message in messages if isinstance(message, ToolMessage)]
+    rest = [message for message in messages if not isinstance(message, ToolMessage)]
+    if not results:
+        return item(rest[0])
+    said = [block for message in rest for block in content(message.content)]
+    blocks: list[Any] = []
+    for block in source["content"]:
+        if isinstance(block, dict) and block.get("type") == "tool_result":
+            blocks.append(result(results.pop(0)))
+        else:
+            blocks += said
+            said = []
+    found["content"] = blocks
+    return found

@@ -1,0 +1,97 @@
+"""Canonical answers as Anthropic Messages replies, whole or as an event sequence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+from uuid import uuid4
+
+import msgspec
+
+from vfnb.dialects import messages_encode
+from vfnb.dialects.lenient import dumps
+from vfnb.dialects.messages_usage import stop_reason, wire_usage
+from vfnb.types import Response
+
+__all__ = ["event", "frame", "frame_stream"]
+
+
+def _shell(response: Response, model: str) -> dict[str, Any]:
+    return {
+        "id": response.id or f"msg_{uuid4().hex[:24]}",
+        "type": "message",
+        "role": "assistant",
+        "model": model or response.model,
+    }
+
+
+def event(kind: str, **keys: Any) -> bytes:
+    """One event; its name stands before its data and in it."""
+    return b"event: %b\ndata: %b\n\n" % (kind.encode(), dumps({"type": kind, **keys}))
+
+
+def frame(response: Response, model: str) -> bytes:
+    """A `message` body. Arguments stay as they were sampled, if they are a JSON object."""
+    data = _shell(response, model)
+    blocks = messages_encode.blocks(response.message, raw=True)
+    data["content"] = blocks
+    data["stop_reason"], data["stop_sequence"] = stop_reason(response)
+    data["usage"] = wire_usage(response.usage)
+    try:
+        return msgspec.json.encode(data)
+    except UnicodeEncodeError:
+        return dumps(data | {"content": messages_encode.blocks(response.message)})
+
+
+def frame_stream(response: Response, model: str, *, size: int) -> list[bytes]:
+    """The events of a streamed reply; the last is `message_stop`."""
+    counts = wire_usage(response.usage)
+    start = _shell(response, model) | {"content": [], "stop_reason": None, "stop_sequence": None}
+    events = [event("message_start", message=start | {"usage": counts | {"output_tokens": 1}})]
+    calls = iter(response.message.tool_calls)
+    for index, block in enumerate(messages_encode.blocks(response.message)):
+        text = messages_encode.arguments(next(calls)) if block.get("type") == "tool_use" else ""
+        opening, deltas = _opened(block, text, size)
+        events.append(event("content_block_start", index=index, content_block=opening))
+        events += [event("content_block_delta", index=index, delta=delta) for delta in deltas]
+        events.append(event("content_block_stop", index=index))
+    reason, sequence = stop_reason(response)
+    delta = {"stop_reason": reason, "stop_sequence": sequence}
+    events.append(event("message_delta", delta=delta, usage=counts))
+    events.append(event("message_stop"))
+    return events
+
+
+def _opened(block: dict[str, Any], text: str, size: int) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """A block as it starts, and the deltas that fill it.
+
+    Args:
+        text: the arguments of a tool call.
+    """
+    kind = block.get("type")
+    if kind == "text":
+        cited = [{"type": "citations_delta", "citation": one} for one in block.get("citations") or []]
+        opening = block | {"text": ""} | ({"citations": []} if cited else {})
+        return opening, cited + _pieces("text", block["text"], size)
+    if kind == "thinking":
+        deltas = _pieces("thinking", block["thinking"], size)
+        deltas.append({"type": "signature_delta", "signature": block["signature"]})
+        return block | {"thinking": "", "signature": ""}, deltas
+    if kind == "tool_use":
+        return block | {"input": {}}, _json(text, size)
+    if kind == "server_tool_use" and isinstance(block.get("input"), dict):
+        return block | {"input": {}}, _json(dumps(block["input"]).decode(), size)
+    return block, []
+
+
+def _pieces(kind: str, text: str, size: int) -> list[dict[str, Any]]:
+    return [{"type": f"{kind}_delta", kind: piece} for piece in _cut(text, size)]
+
+
+def _json(text: str, size: int) -> list[dict[str, Any]]:
+    return [{"type": "input_json_delta", "partial_json": piece} for piece in ["", *_cut(text, size)]]
+
+
+def _cut(text: str, size: int) -> Iterator[str]:
+    for start in range(0, len(text), size):
+        yield text[start : start + size]
