@@ -15,6 +15,7 @@ from support.tools import PEER, call, free_port, http_peer, play, play_all, tool
 
 import vfnb as vf
 from vfnb.errors import ToolServerError
+from vfnb.runtimes import warden
 
 
 def stdio(**settings: Any) -> vf.McpServer:
@@ -76,6 +77,7 @@ def test_tools_are_filtered_by_name() -> None:
 
 
 def test_a_program_that_dies_ends_the_rollout_with_its_last_words() -> None:
+    warden.current().guard()  # started by whatever comes first, it stays as long as this process
     before = {process.pid for process in psutil.Process().children(recursive=True)}
 
     async def act(session: vf.HarnessSession) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import shutil
 import tarfile
 import tempfile
 import weakref
@@ -12,8 +11,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from vfnb.errors import MissingFile, RuntimeFault
+from vfnb.runtimes import warden
 from vfnb.runtimes.archive import Archive, clean
 from vfnb.runtimes.base import PathLike
+from vfnb.runtimes.strays import delete_folder
+from vfnb.utils.ids import new_id
 
 __all__ = ["Box"]
 
@@ -39,7 +41,10 @@ class Box:
     def root(self) -> Path:
         """The folder, made on first use."""
         if self._root is None:
-            self._root = Path(tempfile.mkdtemp(prefix="vfnb-box-")).resolve()
+            root = Path(tempfile.gettempdir()).resolve() / f"{warden.FOLDER}{new_id()}"
+            warden.current().watch(root)
+            root.mkdir(mode=0o700)
+            self._root = root
             for name in ("work", "home", "tmp"):
                 (self._root / name).mkdir()
             (self._root / "work" / self._workdir).mkdir(parents=True, exist_ok=True)
@@ -121,11 +126,8 @@ class Box:
 def _delete(root: Path, owner: int) -> None:
     if os.getpid() != owner:  # a forked child ends; the folder is its parent's
         return
-    shutil.rmtree(root, ignore_errors=True)
-    if root.exists():  # programs may have made folders unwritable
-        for folder, _, _ in os.walk(root):
-            Path(folder).chmod(0o700)
-        shutil.rmtree(root, ignore_errors=True)
+    delete_folder(root)
+    warden.current().forget(root)
 
 
 def _refusal(message: str) -> RuntimeFault:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar
 
 from vfnb import loops
 from vfnb.errors import RuntimeFault
+from vfnb.runtimes import warden
 from vfnb.runtimes.base import PathLike, ProgramResult, Runtime
 from vfnb.runtimes.box import Box
 from vfnb.runtimes.config import SubprocessConfig, register_runtime
 from vfnb.runtimes.environ import scrubbed
 from vfnb.runtimes.program import Program
-from vfnb.runtimes.strays import end_processes
+from vfnb.runtimes.strays import end_processes, put_tag
 from vfnb.utils.ids import new_id
 
 __all__ = ["MARKER", "SubprocessRuntime"]
@@ -32,6 +33,7 @@ class SubprocessRuntime(Runtime):
         self.config = config or SubprocessConfig()
         self._box = Box(self.config.workdir)
         self._marker = new_id()
+        self._tag = warden.current().tag()
         self._programs: list[Program] = []
         self._stopped = False
 
@@ -56,9 +58,7 @@ class SubprocessRuntime(Runtime):
         if programs:
             await asyncio.gather(*(program.stop() for program in programs if program.running))
             sessions = {program.pid for program in programs if program.orphans}
-            await asyncio.to_thread(
-                end_processes, f"{MARKER}={self._marker}", sessions, grace=self.config.grace
-            )
+            await asyncio.to_thread(self._sweep, sessions, self.config.grace)
             await asyncio.gather(*(program.close() for program in programs))
         if self._box.made:
             await asyncio.to_thread(self._box.remove)
@@ -69,8 +69,13 @@ class SubprocessRuntime(Runtime):
         for program in programs:
             program.kill()
         if programs:
-            end_processes(f"{MARKER}={self._marker}", grace=0)
+            self._sweep((), 0)
         self._box.remove()
+
+    def _sweep(self, sessions: Collection[int], grace: float) -> None:
+        """End what went to the background."""
+        tags = range(self._tag, self._tag + 1)
+        end_processes(f"{MARKER}={self._marker}", sessions, tags, grace=grace)
 
     async def run(
         self,
@@ -105,6 +110,7 @@ class SubprocessRuntime(Runtime):
             self.config.grace,
         )
         program = await launching
+        put_tag(program.pid, self._tag)
         self._programs.append(program)
         return program
 
@@ -119,6 +125,7 @@ class SubprocessRuntime(Runtime):
             "TMPDIR": str(root / "tmp"),
             "PWD": str(self._box.work),
             MARKER: self._marker,
+            **warden.current().guard(),
         }
 
     async def read(self, path: PathLike) -> bytes:

@@ -12,6 +12,7 @@ from typing import IO, Any
 
 from vfnb.clients.address import public_url
 from vfnb.errors import ToolServerError
+from vfnb.runtimes import warden
 from vfnb.tasks.tools.sdk import sdk
 
 __all__ = ["Address", "Connection"]
@@ -112,9 +113,8 @@ class Connection:
         self._stderr = self._files.enter_context(output)
         stdio = sdk("mcp.client.stdio")
         program, *arguments = address.command
-        parameters = stdio.StdioServerParameters(
-            command=program, args=arguments, env=dict(address.env), cwd=address.cwd
-        )
+        env = {**address.env, **warden.current().guard()}
+        parameters = stdio.StdioServerParameters(command=program, args=arguments, env=env, cwd=address.cwd)
         return stdio.stdio_client(parameters, errlog=self._stderr)
 
     async def call(self, name: str, arguments: Mapping[str, Any], meta: dict[str, Any] | None) -> Any:
