@@ -36,7 +36,9 @@ def endpoint_url(base_url: str, path: str) -> str:
     versioned = _VERSION.search(base) is not None
     if versioned or "/openai/deployments/" in base:
         path = re.sub(r"^/v\d+[a-z0-9]*(?=/)", "", path)
-    return urlunsplit((parts.scheme, parts.netloc, base + path, parts.query, ""))
+    path, _, query = path.partition("?")
+    query = "&".join(filter(None, (query, parts.query)))
+    return urlunsplit((parts.scheme, parts.netloc, base + path, query, ""))
 
 
 @lru_cache(64)

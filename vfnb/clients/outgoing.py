@@ -35,11 +35,12 @@ def outgoing(request: ModelRequest, model: str, *, ask_usage: bool = False) -> O
     if ask_usage:
         changes |= dialect.ask_usage(split.fields)
     if not changes:
-        return Outgoing(request.body, model or request.model, dialect.sampling(split.fields))
+        return Outgoing(dialect.send(request.body), model or request.model, dialect.sampling(split.fields))
     fields = dict(split.fields)
     for name, value in changes.items():
         if value is None:
             fields.pop(name, None)
         else:
             fields[name] = msgspec.Raw(value)
-    return Outgoing(split.assemble(changes), model or request.model, dialect.sampling(fields))
+    body = dialect.send(split.assemble(changes))
+    return Outgoing(body, model or request.model, dialect.sampling(fields))

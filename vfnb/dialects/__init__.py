@@ -3,6 +3,7 @@
 from vfnb.dialects.base import Changes, Dialect
 from vfnb.dialects.chat import Chat
 from vfnb.dialects.faults import RequestError
+from vfnb.dialects.gemini import Gemini, GeminiList
 from vfnb.dialects.messages import AnthropicMessages
 from vfnb.dialects.parts import Split
 from vfnb.dialects.reader import StreamReader
@@ -14,6 +15,8 @@ __all__ = [
     "Changes",
     "Chat",
     "Dialect",
+    "Gemini",
+    "GeminiList",
     "RequestError",
     "Split",
     "Splitter",

@@ -41,7 +41,8 @@ class Dialect(ABC, Generic[ReqT, RespT]):
     name: ClassVar[str] = ""
     """How traces name it; the class's name in lower case if not given."""
     routes: ClassVar[tuple[str, ...]] = ()
-    """POST paths, e.g. `("/v1/chat/completions",)`; `{x}` is any one segment. The first is used upstream."""
+    """POST paths, e.g. `("/v1/chat/completions",)`; `{x}` is any one segment. The first is used upstream.
+    A query of a route (`?alt=sse`) must be in that of the request."""
     history: ClassVar[str | None] = None
     """Key of the list of messages; None reads every request whole with `parse_request`."""
     head_keys: ClassVar[tuple[str, ...]] = ()
@@ -52,6 +53,14 @@ class Dialect(ABC, Generic[ReqT, RespT]):
     """Error type that goes with `stop_status`."""
     stop_code: ClassVar[str | None] = None
     """Error code that goes with `stop_status`."""
+    base_url_var: ClassVar[str] = "OPENAI_BASE_URL"
+    """Environment variable with the root of an upstream, for `vf.Relay(dialect=...)` without `base_url=`."""
+    api_key_var: ClassVar[str] = "OPENAI_API_KEY"
+    """Environment variable with an upstream's key."""
+    models_path: ClassVar[str] = "/v1/models"
+    """GET path of the list of models; `/ID` after it is one of them."""
+    client_header: ClassVar[str] = ""
+    """Header, in lower case, that only programs of this dialect send: it tells them on paths that many share."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -61,6 +70,17 @@ class Dialect(ABC, Generic[ReqT, RespT]):
             registry.register(cls)
 
     # wire -> canonical
+
+    def receive(self, body: bytes, path: str) -> bytes:
+        """The request in the form that all other methods know, with what its path and query say folded in.
+
+        For formats whose path names the model or asks for a stream; `send` gives the body back.
+        """
+        return body
+
+    def send(self, body: bytes) -> bytes:
+        """The body of a request as it goes upstream: without what `receive` added."""
+        return body
 
     @abstractmethod
     def parse_request(self, body: ReqT) -> tuple[Messages, list[Tool] | None]:

@@ -16,7 +16,7 @@ __all__ = ["dialects", "get", "match", "normalise", "register"]
 _classes: dict[str, type[Dialect[Any, Any]]] = {}
 _instances: dict[str, Dialect[Any, Any]] = {}
 _exact: dict[str, str] = {}
-_patterns: list[tuple[re.Pattern[str], str]] = []
+_patterns: list[tuple[re.Pattern[str], frozenset[str], str]] = []  # path, what the query must have, name
 
 _PREFIX = re.compile(r"^(?:/openai)?(?:/deployments/[^/]+)?(?:/v1(?=/))*")
 
@@ -49,18 +49,23 @@ def register(cls: type[Dialect[Any, Any]]) -> None:
     name = cls.name
     for route in [route for route, owner in _exact.items() if owner == name]:
         del _exact[route]
-    _patterns[:] = [entry for entry in _patterns if entry[1] != name]
+    _patterns[:] = [entry for entry in _patterns if entry[2] != name]
     _classes[name] = cls
     _instances.pop(name, None)
     for route in routes:
-        plain = normalise(route)
-        if "{" in plain:
+        plain, query = normalise(route), _query(route)
+        if "{" in plain or query:
             pattern = "".join(
                 "[^/]+?" if part[:1] == "{" else re.escape(part) for part in re.split(r"(\{[^}]*\})", plain)
             )
-            _patterns.insert(0, (re.compile(pattern), name))
+            _patterns.insert(0, (re.compile(pattern), query, name))
         else:
             _exact[plain] = name
+    _patterns.sort(key=lambda entry: not entry[1])  # a route with a query comes before one without
+
+
+def _query(path: str) -> frozenset[str]:
+    return frozenset(filter(None, path.partition("?")[2].split("&")))
 
 
 def _abstract(cls: type, name: str) -> bool:
@@ -84,8 +89,10 @@ def match(path: str) -> Dialect[Any, Any] | None:
     """The dialect that serves a POST to `path`, None if no dialect does."""
     plain = normalise(path)
     name = _exact.get(plain)
-    if name is None:
-        name = next((owner for pattern, owner in _patterns if pattern.fullmatch(plain)), None)
+    if name is None and _patterns:
+        query = _query(path)
+        fits = (owner for pattern, asked, owner in _patterns if asked <= query and pattern.fullmatch(plain))
+        name = next(fits, None)
     return None if name is None else get(name)
 
 

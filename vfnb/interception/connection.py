@@ -154,7 +154,7 @@ class Connection(asyncio.Protocol):
         request.path = request.url.decode("latin-1")
         request.modern = parser.get_http_version() != "1.0"
         request.keep_alive = parser.should_keep_alive()
-        request.session = self._sessions.get(credential(headers))
+        request.session = self._sessions.get(credential(headers, request.path))
         if self._protocol is not None:
             headers["upgrade"], self._protocol = self._protocol, None
         if parser.should_upgrade():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
+from urllib.parse import parse_qsl
 
 from vfnb.interception.router import BodyError
 
@@ -101,8 +102,8 @@ class Incoming:
         return raw if encoding is None else decompress(raw, encoding.lower(), self.limit)
 
 
-def credential(headers: Mapping[str, str]) -> str:
-    """The rollout's key in any of the four forms that clients use; empty if there is none.
+def credential(headers: Mapping[str, str], path: str = "") -> str:
+    """The rollout's key in any of the forms that clients use, four headers and `?key=`; empty if there is none.
 
     Header names are in lower case.
     """
@@ -110,7 +111,10 @@ def credential(headers: Mapping[str, str]) -> str:
     if value is not None:
         scheme, _, key = value.partition(" ")
         return key.strip() if scheme.lower() == "bearer" else ""
-    return headers.get("x-api-key") or headers.get("api-key") or headers.get("x-goog-api-key") or ""
+    key = headers.get("x-api-key") or headers.get("api-key") or headers.get("x-goog-api-key") or ""
+    if not key and "key=" in path:
+        return dict(parse_qsl(path.partition("?")[2])).get("key", "")
+    return key
 
 
 def _too_large(limit: int) -> BodyError:

@@ -44,7 +44,7 @@ class InProcessTransport(httpx.AsyncBaseTransport):
         work = route(
             self._session,
             request.method,
-            request.url.path,
+            request.url.raw_path.decode("latin-1"),
             request.headers,
             lambda: body,
             channel,

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BodyError", "refuse", "route"]
 
-_MODELS = re.compile(r"(?:/v1)*/models(?:/(.+?))?/?$")
+_MODELS = re.compile(r"(?:/v1\w*)*/models(?:/(.+?))?/?$")
 
 
 class BodyError(Exception):
@@ -49,12 +49,12 @@ async def route(
     elif headers.get("upgrade", "").lower() == "websocket":
         await refuse(sink, dialect, 426, "WebSocket is not supported here; send a POST")
     elif method != "POST":
-        await refuse(sink, dialect, 405, f"{method} {path}: only POST is answered")
+        await refuse(sink, dialect, 405, f"{method} {_bare(path)}: only POST is answered")
     elif session is None:
         await refuse(sink, dialect, 401, _UNKNOWN)
     else:
         try:
-            body = read()
+            body = dialect.receive(read(), path)
         except BodyError as error:
             await refuse(sink, dialect, error.status, str(error))
             return
@@ -67,15 +67,31 @@ _UNKNOWN = "unknown API key: its rollout is over, or never was"
 async def _elsewhere(
     session: Session | None, method: str, path: str, headers: Mapping[str, str], sink: Sink
 ) -> None:
-    name = "messages" if "anthropic-version" in headers else "chat"
-    dialect = next((known for known in dialects() if known.name == name), get("chat"))
-    models = _MODELS.match(path.partition("?")[0]) if method == "GET" else None
+    path = _bare(path)
+    dialect = _speaker(path, headers)
+    models = _MODELS.match(path) if method == "GET" else None
     if models is None:
         await refuse(sink, dialect, 404, f"unknown route: {method} {path}")
     elif session is None:
         await refuse(sink, dialect, 401, _UNKNOWN)
     else:
         await sink.reply(200, JSON, dialect.models_body([models[1] or session.model], one=bool(models[1])))
+
+
+def _bare(path: str) -> str:
+    """A path without its query, which may have a key in it."""
+    return path.partition("?")[0]
+
+
+def _speaker(path: str, headers: Mapping[str, str]) -> Dialect[Any, Any]:
+    """The dialect of somebody who asks for something else than an answer of the model."""
+    for dialect in dialects():
+        if dialect.client_header in headers:
+            return dialect
+    for dialect in dialects():
+        if dialect.models_path != Dialect.models_path and path.startswith(dialect.models_path):
+            return dialect
+    return get("chat")
 
 
 async def refuse(sink: Sink, dialect: Dialect[Any, Any], status: int, message: str) -> None:
