@@ -41,6 +41,9 @@ class AnthropicMessages(Dialect[dict[str, Any], dict[str, Any]]):
     head_keys: ClassVar[tuple[str, ...]] = ("system",)
     stop_status: ClassVar[int] = 403
     stop_kind: ClassVar[str] = "permission_error"
+    base_url_var: ClassVar[str] = "ANTHROPIC_BASE_URL"
+    api_key_var: ClassVar[str] = "ANTHROPIC_API_KEY"
+    client_header: ClassVar[str] = "anthropic-version"
 
     # wire -> canonical
 
