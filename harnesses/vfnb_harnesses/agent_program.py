@@ -206,10 +206,12 @@ class AgentProgram(Harness[ConfigT], Generic[ConfigT]):
         """
         installed = await self._install(session)
         session.memory["installed"] = installed
+        names = {self.wire_name(*served): name for name, served in session.served_tools.items()}
         session.trace.info["program"] = {
             "name": installed.name,
             "version": installed.version,
             "printed": installed.printed,
+            **({"tools": names} if names else {}),
         }
 
     async def _install(self, session: HarnessSession) -> Installed:

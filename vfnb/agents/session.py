@@ -151,6 +151,11 @@ class HarnessSession:
             self._mcp_servers = {} if tools is None else loops.hooks().run(tools.serve())
         return dict(self._mcp_servers)
 
+    @property
+    def served_tools(self) -> dict[str, tuple[str, str]]:
+        """For each of `tools` by name, the server in `mcp_servers` that has it, and its name there."""
+        return {} if self._rollout_tools is None else self._rollout_tools.served
+
     async def check_tool(self, call: ToolCall) -> ToolMessage | None:
         """Ask the task whether a tool may run. Harnesses with `SUPPORTS_TOOL_INTERCEPTION` ask before each call.
 

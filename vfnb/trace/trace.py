@@ -289,6 +289,12 @@ class Trace(BaseModel):
 
     # Marking, samples
 
+    def tool_name(self, name: str) -> str:
+        """The task's name of a tool that the program calls by a name of its own (`mcp__desk__add`), or `name`."""
+        program = self.info.get("program")
+        names = program.get("tools") if isinstance(program, Mapping) else None
+        return str(names.get(name, name)) if isinstance(names, Mapping) else name
+
     def tag(self, label: str) -> None:
         """Put a label on it, once; stored at once if the trace came from a run."""
         if label not in self.tags:

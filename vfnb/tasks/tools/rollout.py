@@ -116,6 +116,12 @@ class RolloutTools:
             self._running.discard(work)
             work.cancel()
 
+    @property
+    def served(self) -> dict[str, tuple[str, str]]:
+        """For each tool the name of its server in `serve`, and its own name there."""
+        servers = {id(source): name for name, source in _named([*self._shared, *self._own]).items()}
+        return {name: (servers[id(source)], own) for name, (source, own) in self._table.items()}
+
     async def serve(self) -> dict[str, str]:
         """Open a path for each source on the run's tool server: server name to streamable-HTTP URL.
 
