@@ -27,6 +27,17 @@ def _canonical(raw: msgspec.Raw | bytes) -> bytes:
     return sha256(text).digest()[:_SIZE]
 
 
+def _known(split: Split) -> HASH:
+    """The running digest of the known history."""
+    tip = split.tip
+    if tip is None:
+        return sha256()
+    if split.bound:
+        assert tip.bounds is not None
+        return sha256(memoryview(tip.bounds.keys)[: _SIZE * split.n_known])
+    return tip.chain.copy()
+
+
 class Digests:
     """Digests of one session's requests.
 
@@ -48,7 +59,7 @@ class Digests:
     def chain(self, split: Split) -> HASH:
         """The running digest of the whole history; nobody else may update it."""
         if split.chain is None:
-            chain = split.tip.chain.copy() if split.tip is not None else sha256()
+            chain = _known(split)
             chain.update(b"".join(self.keys(split)))
             split.chain = chain
         return split.chain

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -13,12 +14,35 @@ from vfnb.dialects.lenient import dumps, loads
 if TYPE_CHECKING:
     from hashlib import _Hash
 
-__all__ = ["HASH", "Split", "Tip"]
+__all__ = ["HASH", "Bounds", "Split", "Tip"]
 
 HASH: TypeAlias = "_Hash"
 """A running digest."""
 
 _WINDOW = 64
+_KEY = 16  # bytes of an item's digest
+
+
+class Bounds:
+    """Where the messages of a remembered history end, so that a part of it can be known too.
+
+    Each position of the three columns is an item that ends a message: its end, as bytes from the history's start;
+    how many items, and how many messages, there are up to there. `keys` are the digests of all items, joined.
+    """
+
+    __slots__ = ("ends", "items", "keys", "messages")
+
+    def __init__(self, ends: array[int], items: array[int], messages: array[int], keys: bytes) -> None:
+        self.ends = ends
+        self.items = items
+        self.messages = messages
+        self.keys = keys
+
+    def until(self, place: int) -> Bounds:
+        """A copy of the first so many positions."""
+        items = self.items[:place]
+        keys = self.keys[: _KEY * items[-1]] if place else b""
+        return Bounds(self.ends[:place], items, self.messages[:place], keys)
 
 
 class Tip:
@@ -29,6 +53,7 @@ class Tip:
 
     __slots__ = (
         "body",
+        "bounds",
         "chain",
         "count",
         "end",
@@ -50,7 +75,9 @@ class Tip:
         count: int,
         mark: object,
         chain: HASH,
+        bounds: Bounds | None,
     ) -> None:
+        self.bounds = bounds
         self.body = body
         self.head = head
         self.start = start
@@ -70,8 +97,10 @@ class Split:
         body: the bytes as received.
         fields: top-level keys except the history, as raw JSON.
         items: the history's items after the known ones, as raw JSON.
-        known: the mark of the remembered history that this body starts with, None if there is none.
-        n_known: how many items that history has.
+        known: the mark of the remembered history whose items this body starts with, None if there is none.
+        n_known: how many of that history's items are known.
+        back: how many messages of that history come after those.
+        bound: of a history that is known in part, at which of its `Bounds`.
         front: the bytes before the history, with the list closed; `front_fields` are slices of it.
         rest: the bytes after those, as an object; `shift` turns its offsets into those of `body`.
         loose: only the standard library can read this body; its parts are copies, not slices.
@@ -80,7 +109,9 @@ class Split:
     """
 
     __slots__ = (
+        "back",
         "body",
+        "bound",
         "chain",
         "end",
         "fields",
@@ -112,6 +143,8 @@ class Split:
         rest: bytes = b"",
         shift: int = 0,
         tip: Tip | None = None,
+        bound: int = 0,
+        back: int = 0,
         loose: bool = False,
     ) -> None:
         self.body = body
@@ -126,6 +159,8 @@ class Split:
         self.rest = rest
         self.shift = shift
         self.tip = tip
+        self.bound = bound
+        self.back = back
         self.loose = loose
         self.item_keys: list[bytes] | None = None
         self.chain: HASH | None = None

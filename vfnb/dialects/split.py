@@ -1,12 +1,14 @@
 """Splitting request bodies without decoding what is already known.
 
-A program sends its whole history with every call. If the history starts with one that was seen before, byte
-for byte, only the tail is decoded; else the list is cut into raw slices in one pass.
+A program sends its whole history with every call. As far as it starts like one that was seen before, byte for byte
+and in whole messages, only the tail is decoded; else the list is cut into raw slices in one pass.
 """
 
 from __future__ import annotations
 
 import re
+from array import array
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -16,15 +18,17 @@ from vfnb.dialects.base import Dialect
 from vfnb.dialects.digests import Digests
 from vfnb.dialects.faults import RequestError
 from vfnb.dialects.lenient import dumps, loads
-from vfnb.dialects.parts import Split, Tip
+from vfnb.dialects.parts import Bounds, Split, Tip
 
 __all__ = ["Splitter"]
 
 _MARK = "\x00history"
 _HEADER = b'{"\\u0000history":['
 _SPACE = re.compile(rb"[ \t\n\r]*")
+_GAP = re.compile(rb"[ \t\n\r,]*")
 _CLOSE = b"]}"
 _MAX_PLACES = 8
+_FEW = 8  # items: a history of which no more is given up gives way to the one that replaces its end
 
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _list = msgspec.json.Decoder(list[msgspec.Raw])
@@ -77,24 +81,27 @@ class Splitter:
         """
         if self._key is not None:
             place = self._place(body) if self._tips else None
-            for tip in self._candidates(body, place.start) if place is not None else ():
-                assert place is not None
-                split = self._from_tip(body, tip, place)
+            if place is not None:
+                split = self._known(body, place)
                 if split is not None:
-                    self._tips.remove(tip)
-                    self._tips.append(tip)
                     return split
         try:
             return self._in_full(body)
         except ValueError:
             return self._loosely(body)
 
-    def remember(self, split: Split, mark: object) -> None:
-        """Know this body's history from now on; `mark` comes back as `known` when a body starts with it."""
+    def remember(self, split: Split, mark: object, sizes: Sequence[int] | None = None) -> None:
+        """Know this body's history from now on; `mark` comes back as `known` when a body starts with it.
+
+        Args:
+            sizes: how many messages each of `split.items` ends, -1 for one that a later item may be joined to. With
+                it a body is also known that starts with only a part of the history.
+        """
         if split.end < 0 or (split.items and not self.dialect.closes(split.items[-1])):
             return
+        bounds = None if sizes is None else self._bounds(split, sizes)
         if split.tip is not None and split.tip in self._tips:
-            self._share(split, split.tip)
+            self._share(split, split.tip, bounds)
         if split.front not in self._places:
             if len(self._places) >= _MAX_PLACES:
                 self._places.clear()
@@ -107,6 +114,7 @@ class Splitter:
             count=split.n_known + len(split.items),
             mark=mark,
             chain=self._digests.chain(split),
+            bounds=bounds,
         )
         self._tips.append(tip)
         self._buckets.setdefault(tip.first, []).append(tip)
@@ -121,10 +129,35 @@ class Splitter:
         """16 bytes for each of `split.items`, equal but for white space and key order."""
         return self._digests.keys(split)
 
-    def _share(self, split: Split, old: Tip) -> None:
+    def _bounds(self, split: Split, sizes: Sequence[int]) -> Bounds | None:
+        """Those of a body's history, from those of the known part; None if that has none."""
+        tip = split.tip
+        if tip is None:
+            bounds, end = Bounds(array("q"), array("i"), array("i"), b""), split.start
+        elif tip.bounds is None:
+            return None
+        else:
+            bounds = tip.bounds.until(split.bound or len(tip.bounds.ends))
+            end = split.start + bounds.ends[-1]
+        body, start, said = split.body, split.start, bounds.messages[-1] if bounds.messages else 0
+        bounds.keys += b"".join(self._digests.keys(split))
+        for count, (item, size) in enumerate(zip(split.items, sizes, strict=True), split.n_known + 1):
+            end = _end(_GAP.match(body, end)) + len(memoryview(item))
+            if size >= 0:
+                said += size
+                bounds.ends.append(end - start)
+                bounds.items.append(count)
+                bounds.messages.append(said)
+        return bounds
+
+    def _share(self, split: Split, old: Tip, bounds: Bounds | None) -> None:
         """The body starts with an old history: let this body hold it and its own prefixes, and free theirs."""
         shift, body, end = split.start - old.start, old.body, old.end
-        if end + shift == split.end:
+        if split.bound:
+            assert old.bounds is not None
+            end = old.start + old.bounds.ends[split.bound - 1]
+        lost = old.count - split.n_known
+        if end + shift == split.end or (bounds is not None and lost <= _FEW):
             self._tips.remove(old)
             self._forget(old)
         for tip in self._tips:
@@ -141,19 +174,48 @@ class Splitter:
                 return place
         return self._locate(body)
 
+    def _near(self, body: bytes, start: int) -> list[Tip]:
+        """The tips whose first bytes are those of this body's history."""
+        return [tip for size in self._sizes for tip in self._buckets.get(body[start : start + size], ())]
+
     def _candidates(self, body: bytes, start: int) -> list[Tip]:
         """The tips whose first and last bytes are in this body where they would have to be, longest first."""
-        near = [tip for size in self._sizes for tip in self._buckets.get(body[start : start + size], ())]
-        found = [tip for tip in near if body.startswith(tip.tail, start + tip.tail_at)]
+        found = [tip for tip in self._near(body, start) if body.startswith(tip.tail, start + tip.tail_at)]
         if len(found) > 1:
             found.sort(key=_size, reverse=True)
         return found
 
-    def _from_tip(self, body: bytes, tip: Tip, place: _Place) -> Split | None:
+    def _known(self, body: bytes, place: _Place) -> Split | None:
+        """The body's parts if it starts with a known history, or with a part of one."""
+        for tip in self._candidates(body, place.start):
+            split = self._from_tip(body, tip, place)
+            if split is not None:
+                return self._used(split, tip)
+        parts = [
+            (_common(body, place.start, tip), tip) for tip in self._near(body, place.start) if tip.bounds
+        ]
+        for (_, bound), tip in sorted(parts, key=_first, reverse=True):
+            split = self._from_tip(body, tip, place, bound) if bound else None
+            if split is not None:
+                return self._used(split, tip)
+        return None
+
+    def _used(self, split: Split, tip: Tip) -> Split:
+        self._tips.remove(tip)
+        self._tips.append(tip)
+        return split
+
+    def _from_tip(self, body: bytes, tip: Tip, place: _Place, bound: int = 0) -> Split | None:
+        """The parts of a body after a tip's history, or after what of it ends at a bound."""
         start, front, fields = place.start, place.front, place.fields
-        size = tip.end - tip.start
+        size, count, back = tip.end - tip.start, tip.count, 0
+        if bound:
+            bounds = tip.bounds
+            assert bounds is not None
+            size, count = bounds.ends[bound - 1], bounds.items[bound - 1]
+            back = bounds.messages[-1] - bounds.messages[bound - 1]
         end = start + size
-        if not body.startswith(memoryview(tip.body)[tip.start : tip.end], start):
+        if not bound and not body.startswith(memoryview(tip.body)[tip.start : tip.end], start):
             return None
         after = _end(_SPACE.match(body, end))
         separator = body[after : after + 1]
@@ -179,7 +241,7 @@ class Splitter:
             fields=all_fields,
             items=items,
             known=tip.mark,
-            n_known=tip.count,
+            n_known=count,
             start=start,
             end=end,
             front=front,
@@ -187,6 +249,8 @@ class Splitter:
             rest=rest,
             shift=shift,
             tip=tip,
+            bound=bound,
+            back=back,
         )
 
     def _locate(self, body: bytes) -> _Place | None:
@@ -329,6 +393,25 @@ class Splitter:
 
 def _size(tip: Tip) -> int:
     return tip.end - tip.start
+
+
+def _first(found: tuple[tuple[int, int], Tip]) -> int:
+    return found[0][0]
+
+
+def _common(body: bytes, start: int, tip: Tip) -> tuple[int, int]:
+    """How many bytes of a tip's history a body has in whole messages, and at which of its bounds they end."""
+    assert tip.bounds is not None
+    ends, known = tip.bounds.ends, memoryview(tip.body)
+    low, high, same = 0, len(ends), 0
+    while low < high:  # what is known to be the same is not compared again
+        middle = (low + high + 1) // 2
+        end = ends[middle - 1]
+        if body.startswith(known[tip.start + same : tip.start + end], start + same):
+            low, same = middle, end
+        else:
+            high = middle - 1
+    return same, low
 
 
 def _history_struct(key: str) -> Any:

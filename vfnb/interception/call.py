@@ -288,7 +288,7 @@ class Call:
             session.pins.pin(turn, record.prompt_node)
             mark = session.pins.mark(turn, record.prompt_node)
         if mark is not None:
-            turn.splitter.remember(turn.split, mark)
+            turn.splitter.remember(turn.split, mark, turn.sizes)
         session.retries.note(turn.digest, record.index, failed=response is None)
         self._exchange.call = record.index
         self._leave()

@@ -36,6 +36,7 @@ class Turn:
         "parent",
         "pins",
         "replaced",
+        "sizes",
         "split",
         "splitter",
         "stream",
@@ -52,6 +53,8 @@ class Turn:
         self.digest = splitter.digest(split)
         self.parent = -1
         self.new: list[tuple[Message, Identity]] = []
+        self.sizes: list[int] | None = None
+        """How many messages each of the request's new items is; None if they do not say it one by one."""
         self.tool_key: str | None = None
         self.tools: list[Tool] = []
         self.pins: Mapping[int, Identity] = _NO_PINS
@@ -90,6 +93,8 @@ class TurnReader:
             splitter = self._splitters[dialect.name] = Splitter(dialect)
             self._seen.pop(dialect.name, None)
         split = splitter.split(body)
+        if split.back:
+            split.known = self._back(split)
         dialect.check(split)
         turn = Turn(dialect, splitter, split)
         turn.tool_key, turn.tools = self._read_tools(dialect, split)
@@ -112,17 +117,29 @@ class TurnReader:
         if not split.n_known:
             turn.new = [(message, identity(message)) for message in dialect.head(split.fields)]
         start = 0
+        if len(seen) > _MAX_SEEN:
+            seen.clear()
         if len(keys) > _FEW:
             turn.settle(self._graph)
             if not turn.new:
                 start = self._match(turn, keys, seen)
-        if len(seen) > _MAX_SEEN:
-            seen.clear()
         for position in range(start, len(keys)):
             found = [(message, identity(message)) for message in dialect.decode(split.items[position])]
             seen[keys[position]] = tuple(ident for _, ident in found)
             turn.new += found
+        turn.sizes = [len(seen[key]) for key in keys]
         turn.settle(self._graph)
+
+    def _back(self, split: Split) -> int | Known:
+        """The mark of a history that is known in part: that of its last known message."""
+        mark = split.known
+        node = mark.node if isinstance(mark, Known) else mark
+        assert isinstance(node, int)
+        for _ in range(split.back):
+            node = self._graph.nodes[node].parent
+        items = mark.items if isinstance(mark, Known) else {}
+        kept = {position: raw for position, raw in items.items() if position < split.n_known}
+        return Known(node, kept) if kept else node
 
     def _match(self, turn: Turn, keys: list[bytes], seen: dict[bytes, tuple[Identity, ...]]) -> int:
         """Follow the graph along items whose identities are remembered; returns how many items matched."""
