@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from vfnb.agents import ScoringConfig as ScoringConfig
     from vfnb.agents import Timeouts as Timeouts
     from vfnb.agents import harness as harness
+    from vfnb.agents import harnesses as harnesses
     from vfnb.agents import make_agent as make_agent
     from vfnb.clients import EvalClient as EvalClient
     from vfnb.clients import ModelClient as ModelClient
@@ -121,7 +122,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _ROOMS: dict[str, str] = {
-    "vfnb.agents": "Agent Harness HarnessConfig HarnessSession ScoringConfig Timeouts harness make_agent",
+    "vfnb.agents": "Agent Harness HarnessConfig HarnessSession ScoringConfig Timeouts harness harnesses make_agent",
     "vfnb.clients": "EvalClient ModelClient Price Relay Scripted",
     "vfnb.dialects": "Dialect",
     "vfnb.errors": "ToolError",
@@ -245,6 +246,7 @@ __all__ = [
     "extract_boxed_answer",
     "extract_number",
     "harness",
+    "harnesses",
     "intercept",
     "load",
     "load_taskset",

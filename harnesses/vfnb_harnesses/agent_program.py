@@ -17,7 +17,7 @@ from typing_extensions import TypeVar
 
 from vfnb.agents import Finished, Harness, HarnessConfig, HarnessSession
 from vfnb.errors import ConfigError, HarnessError, InstallError
-from vfnb.installs import Installed, Recipe, ensure
+from vfnb.installs import Installed, Recipe, ensure, find
 from vfnb.runtimes import ProgramResult, RuntimeConfig
 from vfnb.tasks import Task
 from vfnb.types import Messages
@@ -88,15 +88,15 @@ class Reading:
 
 
 class AgentProgram(Harness[ConfigT], Generic[ConfigT]):
-    """Subclass with `VERSION`, `DIALECTS`, `recipe` and `command`, and what else differs from the defaults."""
+    """Subclass with `VERSION`, `recipe` and `command`, and what else differs from the defaults.
+
+    With `IMAGES` it gets the images of a prompt as files.
+    """
 
     RUNTIMES: ClassVar[tuple[str, ...]] = ("subprocess",)
     VERSION: ClassVar[str] = ""
     """The version that is installed unless the config names another one."""
-    TESTED: ClassVar[bool] = False
-    """Whether the tests of this package run the real program."""
     DIALECTS: ClassVar[tuple[str, ...]] = ("chat",)
-    """Wire formats that it speaks, the default first."""
     REWRITES: ClassVar[str] = ""
     """What it rewrites in its own history, in one line; empty for nothing."""
     TOOL_NAME: ClassVar[str] = "mcp__{server}__{tool}"
@@ -105,8 +105,6 @@ class AgentProgram(Harness[ConfigT], Generic[ConfigT]):
     """Programs that must be on this machine's PATH, such as `tmux`."""
     SYSTEM_PROMPT: ClassVar[bool] = False
     """Whether it takes a system prompt; if not, that text is put in front of the prompt."""
-    IMAGES: ClassVar[bool] = False
-    """Whether it takes images, as files."""
     SKILLS: ClassVar[bool] = False
     """Whether it reads skill folders."""
     DISABLE_TOOLS: ClassVar[bool] = False
@@ -258,6 +256,22 @@ class AgentProgram(Harness[ConfigT], Generic[ConfigT]):
             session.stop(reading.stop)
         session.conversation = list(session.trace.messages)
         return Finished(result, answer=reading.answer, failure=reading.failure)
+
+    @classmethod
+    def described(cls) -> dict[str, Any]:
+        """What `vf.harnesses()` says of it, with what is installed on this machine."""
+        there = find(cls().recipe())
+        return super().described() | {
+            "kind": "program",
+            "version": cls.VERSION,
+            "installed": None if there is None else there.version,
+            "tool_name": cls.TOOL_NAME if cls.SUPPORTS_MCP else None,
+            "system_prompt": cls.SYSTEM_PROMPT,
+            "skills": cls.SKILLS,
+            "disabled_tools": cls.DISABLE_TOOLS,
+            "max_turns": cls.MAX_TURNS,
+            "rewrites": cls.REWRITES,
+        }
 
     def identity(self) -> dict[str, Any]:
         """What decides about reuse: also the pinned version, and what the skill folders hold."""

@@ -42,6 +42,9 @@ class BashHarness(Harness[BashConfig]):
     """A tool loop with `bash`, `read`, `write` and `edit`. Long conversations are cut by a summary."""
 
     NAME: ClassVar[str] = "bash"
+    TESTED: ClassVar[bool] = True
+    DIALECTS: ClassVar[tuple[str, ...]] = ("chat",)
+    IMAGES: ClassVar[bool] = True
     RUNTIMES: ClassVar[tuple[str, ...]] = ("subprocess",)
     SUPPORTS_MCP: ClassVar[bool] = True
     SUPPORTS_RESUME: ClassVar[bool] = True

@@ -30,6 +30,9 @@ class NullHarness(Harness[NullConfig]):
     """A plain loop over Chat Completions with the tools of the task, and none of its own."""
 
     NAME: ClassVar[str] = "null"
+    TESTED: ClassVar[bool] = True
+    DIALECTS: ClassVar[tuple[str, ...]] = ("chat",)
+    IMAGES: ClassVar[bool] = True
     SUPPORTS_MCP: ClassVar[bool] = True
     SUPPORTS_RESUME: ClassVar[bool] = True
 

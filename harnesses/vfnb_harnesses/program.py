@@ -40,6 +40,7 @@ class ProgramHarness(Harness[ProgramConfig]):
     """Runs `config.argv` in the runtime. Its exit status matters only where the server saw nothing wrong."""
 
     NAME: ClassVar[str] = "program"
+    TESTED: ClassVar[bool] = True
     RUNTIMES: ClassVar[tuple[str, ...]] = ("subprocess",)
     MARKERS: ClassVar[tuple[Marker, ...]] = (  # of programs that people start by hand
         Marker(
@@ -64,6 +65,11 @@ class ProgramHarness(Harness[ProgramConfig]):
                 "harness 'program' has no command; give harness.argv, as in "
                 "vf.Program(['python', 'agent.py', '{prompt}'])"
             )
+
+    @classmethod
+    def described(cls) -> dict[str, Any]:
+        """What `vf.harnesses()` says of it."""
+        return super().described() | {"kind": "command", "images": True, "system_prompt": True}
 
     def check_task(self, task: Task[Any, Any, Any]) -> None:
         super().check_task(task)

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from vfnb.agents.base import Finished as Finished
     from vfnb.agents.base import Harness as Harness
     from vfnb.agents.base import HarnessConfig as HarnessConfig
+    from vfnb.agents.catalog import harnesses as harnesses
     from vfnb.agents.function import FunctionHarness as FunctionHarness
     from vfnb.agents.function import harness as harness
     from vfnb.agents.journal import Journal as Journal
@@ -28,6 +29,7 @@ else:
         {
             "agent": "Agent make_agent",
             "base": "Finished Harness HarnessConfig",
+            "catalog": "harnesses",
             "function": "FunctionHarness harness",
             "journal": "Journal MemoryJournal",
             "limits": "Timeouts",
@@ -54,6 +56,7 @@ __all__ = [
     "find_harness",
     "harness",
     "harness_names",
+    "harnesses",
     "make_agent",
     "resolve_harness",
 ]

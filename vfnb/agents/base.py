@@ -72,6 +72,13 @@ class Harness(ABC, Generic[ConfigT]):
     MARKERS: ClassVar[tuple[Marker, ...]] = ()
     """How its requests say what they are for; `x-vfnb-kind`, `x-vfnb-agent` and `x-vfnb-parent` always hold."""
 
+    DIALECTS: ClassVar[tuple[str, ...]] = ()
+    """Wire formats that it speaks to the model, the default first; empty if that is not its own choice."""
+    IMAGES: ClassVar[bool] = False
+    """Whether images of the prompt reach the model."""
+    TESTED: ClassVar[bool] = False
+    """Whether the tests of its package run it for real."""
+
     def __init__(self, config: ConfigT | None = None) -> None:
         self.config: ConfigT = config if config is not None else self.config_type()()
 
@@ -141,6 +148,25 @@ class Harness(ABC, Generic[ConfigT]):
             "name": self.name,
             "config": self.config.model_dump(mode="json", exclude={"id"}),  # the name by which it was found
             "code": code_hash(type(self)),
+        }
+
+    @classmethod
+    def described(cls) -> dict[str, Any]:
+        """What `vf.harnesses()` says of it, by column. Subclasses that can do more say more."""
+        settings = cls.config_type().model_fields
+        return {
+            "kind": "loop",
+            "tested": cls.TESTED,
+            "dialects": ", ".join(cls.DIALECTS) or "any",
+            "runtimes": ", ".join(cls.RUNTIMES) or "any",
+            "tools": cls.SUPPORTS_MCP,
+            "resume": cls.SUPPORTS_RESUME,
+            "system_prompt": "system_prompt" in settings,
+            "images": cls.IMAGES,
+            "skills": False,
+            "disabled_tools": False,
+            "max_turns": "harness" if "max_turns" in settings else None,
+            "tool_interception": cls.SUPPORTS_TOOL_INTERCEPTION,
         }
 
     def __repr__(self) -> str:

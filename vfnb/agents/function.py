@@ -33,6 +33,10 @@ class FunctionHarness(Harness[HarnessConfig]):
     def name(self) -> str:
         return self.function.__name__
 
+    @classmethod
+    def described(cls) -> dict[str, Any]:
+        return super().described() | {"kind": "function", "images": True}
+
     def identity(self) -> dict[str, Any]:
         return {"name": self.name, "config": {}, "code": code_hash(self.function)}
 

@@ -29,6 +29,7 @@ def run_line(view: RunView) -> str:
             f"{one_line(view.name, 30)} {view.done}/{view.total}",
             "" if view.state == "running" else view.state,
             f"{view.running} running" if view.running else "",
+            *(one_line(line, 60) for line in view.doing[:1]),
             f"{view.failed} failed{cause}" if view.failed else "",
             f"{view.cancelled} cancelled" if view.cancelled else "",
             f"{view.reused} reused" if view.reused else "",
@@ -96,6 +97,7 @@ def run_text(view: RunView) -> str:
     head = [
         listing([f"Run {one_line(view.name, 60)}", view.state, _counts(view), _time(view)]),
         *_trouble(view),
+        *(f"now: {one_line(line, 100)}" for line in view.doing[:3]),
         *(f"note: {note}" for note in view.notes[:3]),
         _setting(view),
         *(summary_lines(view.summary) if view.summary else []),
@@ -155,6 +157,8 @@ def run_bundle(view: RunView) -> dict[str, str]:
         bar = f'<progress value="{view.done}" max="{view.total}" style="width:100%;max-width:400px">'
         page.add(f"<div>{bar}</progress></div>")
     page.add(banner(_trouble(view)))
+    for line in view.doing[:3]:
+        page.add(f'<div style="{MUTED}">now: {esc(one_line(line, 100))}</div>')
     page.add(banner([one_line(note, 300) for note in view.notes[:10]], "warn"))
     page.add(f"<div>{esc(_setting(view))}</div>")
     for block in summary_blocks(view.summary) if view.summary else []:

@@ -49,6 +49,8 @@ class RunView:
     """Why the run as a whole stopped (budget, dead endpoint); `""` if it did not."""
     notes: tuple[str, ...] = ()
     """Short remarks, e.g. a warning that retries shift the distribution."""
+    doing: tuple[str, ...] = ()
+    """What rollouts wait for now, e.g. the installation of a program."""
 
     @property
     def complete(self) -> bool:

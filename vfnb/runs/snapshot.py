@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from vfnb.installs import under_way
 from vfnb.lab.stats import summarise
 from vfnb.lab.views import RunState, RunView
 from vfnb.runs.config import names
@@ -62,6 +63,7 @@ def snapshot(
         eta_s=eta,
         error=reason,
         notes=tuple(notes),
+        doing=tuple(under_way()) if live is not None and state == "running" else (),
     )
 
 
