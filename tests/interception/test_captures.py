@@ -11,6 +11,7 @@ import pytest
 from support.paths import shared
 from support.rollouts import Served, client, served
 from support.upstream import Say, Upstream
+from vfnb_harnesses.program import ProgramHarness
 
 from vfnb.clients import Relay
 
@@ -25,6 +26,11 @@ EXPECTED = {
     "claude-code-compact": (5, 17, 5, 4, 1, ["history_edited"] * 3),
     "claude-code-subagent": (4, 13, 4, 2, 2, ["subagent"]),
     "pi-basic-anthropic": (3, 7, 3, 1, 1, []),
+    "codex-basic": (3, 9, 3, 1, 1, []),
+    "pi-basic-responses": (3, 7, 3, 1, 1, []),
+    "codex-mcp": (2, 7, 2, 1, 1, []),
+    "codex-compact": (5, 14, 5, 2, 1, ["compaction"]),
+    "codex-e500": (5, 9, 3, 1, 1, []),
 }
 
 
@@ -49,7 +55,13 @@ async def replay(rollout: Served, entries: list[dict[str, Any]]) -> list[bytes]:
     async with client(rollout) as http:
         for entry in entries:
             got = b""
-            kept = ("accept", "user-agent", "content-type", "x-stainless-retry-count")
+            kept = (
+                "accept",
+                "user-agent",
+                "content-type",
+                "x-stainless-retry-count",
+                "x-codex-turn-metadata",
+            )
             headers = {key: value for key, value in entry["headers"] if key.lower() in kept}
             async with http.post(
                 rollout.base_url + entry["path"], json=entry["body"], headers=headers
@@ -72,7 +84,10 @@ def test_the_graph_is_that_of_the_table(name: str) -> None:
         if entry.get("note") == "cut" and answer.events is not None:
             answer.events.append(b"")
             answer.pace = 0.01
-    with Upstream(list(says)) as upstream, served(Relay("", base_url=upstream.url, max_retries=0)) as rollout:
+    with (
+        Upstream(list(says)) as upstream,
+        served(Relay("", base_url=upstream.url, max_retries=0), markers=ProgramHarness.MARKERS) as rollout,
+    ):
         answers = asyncio.run(replay(rollout, entries))
         dag = rollout.trace.dag
         assert len(dag.calls) == calls == len(entries)

@@ -112,6 +112,7 @@ class Scripted(ModelClient):
             response=response, sampling_sent=call.sampling, served_model=self.name, first_byte=time.time()
         )
         dialect, model, created = request.dialect, request.model or self.name, int(reply.first_byte or 0)
+        response.id = response.id or dialect.new_id()
         if not request.stream:
             reply.body = dialect.frame(response, model, created)
             return reply

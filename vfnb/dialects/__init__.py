@@ -8,6 +8,7 @@ from vfnb.dialects.messages import AnthropicMessages
 from vfnb.dialects.parts import Split
 from vfnb.dialects.reader import StreamReader
 from vfnb.dialects.registry import dialects, get, match
+from vfnb.dialects.responses import Responses
 from vfnb.dialects.split import Splitter
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "Gemini",
     "GeminiList",
     "RequestError",
+    "Responses",
     "Split",
     "Splitter",
     "StreamReader",

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from uuid import uuid4
 
 import msgspec
 
@@ -61,6 +62,8 @@ class Dialect(ABC, Generic[ReqT, RespT]):
     """GET path of the list of models; `/ID` after it is one of them."""
     client_header: ClassVar[str] = ""
     """Header, in lower case, that only programs of this dialect send: it tells them on paths that many share."""
+    id_prefix: ClassVar[str] = ""
+    """How the ids of replies begin."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -97,6 +100,10 @@ class Dialect(ABC, Generic[ReqT, RespT]):
     def head(self, fields: Raws) -> Messages:
         """Messages that stand outside the history, e.g. instructions. They come first."""
         return []
+
+    def continues(self, fields: Raws) -> str:
+        """The id of the reply that the request goes on from; `""` if it brings its whole history."""
+        return ""
 
     def join(self, messages: Messages) -> Messages:
         """Group messages that the wire spreads over several items; user and tool messages stay apart."""
@@ -230,6 +237,10 @@ class Dialect(ABC, Generic[ReqT, RespT]):
         raise ConfigError(
             f"dialect {self.name!r} cannot replace hosted results: define replace_hosted(response, results)"
         )
+
+    def new_id(self) -> str:
+        """The id of a reply that has none yet."""
+        return f"{self.id_prefix}{uuid4().hex}"
 
     def frame(self, response: Response, model: str, created: int = 0) -> bytes:
         """A non-streaming reply body. `created` is in unix seconds."""

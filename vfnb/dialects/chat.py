@@ -28,6 +28,7 @@ class Chat(Dialect[dict[str, Any], dict[str, Any]]):
     name: ClassVar[str] = "chat"
     routes: ClassVar[tuple[str, ...]] = ("/v1/chat/completions",)
     history: ClassVar[str | None] = "messages"
+    id_prefix: ClassVar[str] = "chatcmpl-"
     stop_status: ClassVar[int] = 401
     stop_kind: ClassVar[str] = "authentication_error"
     stop_code: ClassVar[str | None] = "invalid_api_key"

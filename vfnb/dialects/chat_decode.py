@@ -191,11 +191,11 @@ def finish_reason(value: Any, calls: bool) -> FinishReason:
 
 
 def usage(value: Any) -> Usage | None:
-    """Token counts and cost of a `usage` object."""
+    """Token counts and cost of a `usage` object, of Chat or of Responses."""
     if not isinstance(value, dict):
         return None
-
-    prompt, completion = value.get("prompt_tokens_details"), value.get("completion_tokens_details")
+    prompt = value.get("prompt_tokens_details") or value.get("input_tokens_details")
+    completion = value.get("completion_tokens_details") or value.get("output_tokens_details")
     cached = _count(prompt, "cached_tokens") if prompt else 0
     reasoning = _count(completion, "reasoning_tokens") if completion else 0
     cost = value.get("cost")

@@ -38,9 +38,12 @@ _KINDS = {
 }
 
 
-def json_error(status: int, message: str, kind: str | None = None, code: str | None = None) -> bytes:
+def json_error(
+    status: int, message: str, kind: str | None = None, code: str | None = None, param: str | None = None
+) -> bytes:
     """`{"error": {message, type, param, code}}`, the form of OpenAI-compatible servers."""
-    error = {"message": message, "type": kind or _KINDS.get(status, "api_error"), "param": None, "code": code}
+    kind = kind or _KINDS.get(status, "api_error")
+    error = {"message": message, "type": kind, "param": param, "code": code}
     return dumps({"error": error})
 
 

@@ -94,6 +94,8 @@ class Call:
         turn, session = self._turn, self._session
         graph = session.graph
         body = turn.split.body if session.pins is None else session.pins.body(turn)
+        if turn.previous:
+            body = session.reader.replies.body(turn, body)
         return ModelRequest(
             dialect=turn.dialect,
             split=turn.split if body is turn.split.body else None,
@@ -289,6 +291,8 @@ class Call:
             mark = session.pins.mark(turn, record.prompt_node)
         if mark is not None:
             turn.splitter.remember(turn.split, mark, turn.sizes)
+        if response is not None:
+            session.reader.note(turn, record.id, record.index)
         session.retries.note(turn.digest, record.index, failed=response is None)
         self._exchange.call = record.index
         self._leave()

@@ -84,7 +84,7 @@ class Pins:
             ConfigError: the dialect cannot write what has to be written.
         """
         split = turn.split
-        base = -1
+        base = turn.base
         replaced: dict[int, bytes] = {}
         if isinstance(split.known, Known):
             base, replaced = split.known.node, dict(split.known.items)

@@ -115,7 +115,8 @@ class Session:
         self.retries = Retries(self.settings.keep_bytes)
         self.pins = Pins(self.graph) if self.hooks.edits_request else None
         """The messages that hooks have rewritten."""
-        self._reader = TurnReader(self.graph)
+        self.reader = TurnReader(self.graph)
+        """Reads requests against the graph."""
         self._watch = Watch(self.retries, self.settings)
         self._closed = False
         self._running = 0
@@ -164,7 +165,7 @@ class Session:
             await sink.reply(*stopped(dialect, over))
             return None
         try:
-            turn = self._reader.read(dialect, body)
+            turn = self.reader.read(dialect, body)
         except Exception as error:
             fault = _bad_request(error)
             await self._unreadable(dialect, fault, sink, transport)
@@ -409,7 +410,7 @@ class Session:
             await asyncio.wait(self._writes)
         self._watch.stop()
         self.retries.clear()
-        self._reader.clear()
+        self.reader.clear()
 
 
 _MESSAGES = (SystemMessage, UserMessage, AssistantMessage, ToolMessage, OtherMessage)

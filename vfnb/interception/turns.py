@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vfnb.dialects import Dialect, Split, Splitter
 from vfnb.interception.edits import Known
+from vfnb.interception.replies import Replies, Said, differ
 from vfnb.trace.identity import Identity, identity
 from vfnb.types import Message, Messages, SystemMessage, Tool
 
@@ -18,6 +19,7 @@ __all__ = ["Turn", "TurnReader", "forwarded"]
 
 _FORWARDED = ("anthropic-beta", "openai-beta")
 _MAX_TOOL_LISTS = 32
+_MAX_HEADS = 16
 _MAX_SEEN = 8192
 _FEW = 4
 _BLANK = SystemMessage(content="")
@@ -29,12 +31,15 @@ class Turn:
     """One request, read against the graph. `parent` is the last known message, `new` the ones after it."""
 
     __slots__ = (
+        "base",
         "dialect",
         "digest",
+        "head",
         "model",
         "new",
         "parent",
         "pins",
+        "previous",
         "replaced",
         "sizes",
         "split",
@@ -51,6 +56,12 @@ class Turn:
         self.model = dialect.model(split.fields)
         self.stream = dialect.streams(split.fields)
         self.digest = splitter.digest(split)
+        self.base = -1
+        """The reply that the program goes on from, -1 if it sends its whole history."""
+        self.previous = ""
+        """That reply's id."""
+        self.head: Said = []
+        """The instructions that stand before the history, for dialects in which a reply can be gone on from."""
         self.parent = -1
         self.new: list[tuple[Message, Identity]] = []
         self.sizes: list[int] | None = None
@@ -73,6 +84,27 @@ class Turn:
             del self.new[:known]
 
 
+class _Group(NamedTuple):
+    """Items that are read together, for the dialect may make one message of them."""
+
+    key: bytes
+    """Of their digests."""
+    start: int
+    end: int
+
+
+def _groups(dialect: Dialect[Any, Any], split: Split, keys: list[bytes]) -> list[_Group]:
+    if type(dialect).join is Dialect.join:
+        return [_Group(key, position, position + 1) for position, key in enumerate(keys)]
+    groups = []
+    start = 0
+    for position, item in enumerate(split.items):
+        if position + 1 == len(keys) or dialect.closes(item):
+            groups.append(_Group(b"".join(keys[start : position + 1]), start, position + 1))
+            start = position + 1
+    return groups
+
+
 class TurnReader:
     """Reads the requests of one session; work is proportional to what is new in each."""
 
@@ -81,6 +113,9 @@ class TurnReader:
         self._splitters: dict[str, Splitter] = {}
         self._seen: dict[str, dict[bytes, tuple[Identity, ...]]] = {}
         self._tools: dict[tuple[bytes, bytes], tuple[str | None, list[Tool]]] = {}
+        self._heads: dict[tuple[bytes, ...], Said] = {}
+        self.replies = Replies(graph)
+        """The answers that programs can go on from."""
 
     def read(self, dialect: Dialect[Any, Any], body: bytes) -> Turn:
         """Read one request body.
@@ -98,11 +133,16 @@ class TurnReader:
         dialect.check(split)
         turn = Turn(dialect, splitter, split)
         turn.tool_key, turn.tools = self._read_tools(dialect, split)
+        turn.previous = dialect.continues(split.fields)
+        if turn.previous:
+            turn.base = self.replies.find(turn.previous)
         if isinstance(split.known, int):
             turn.parent = split.known
         elif isinstance(split.known, Known):
             turn.parent = split.known.node
-        if type(dialect).join is Dialect.join and dialect.history is not None:
+        else:
+            turn.parent = turn.base
+        if dialect.history is not None and type(dialect).read is Dialect.read:
             self._read_items(turn)
         else:
             turn.new = [(message, identity(message)) for message in dialect.read(split)]
@@ -110,24 +150,28 @@ class TurnReader:
         return turn
 
     def _read_items(self, turn: Turn) -> None:
-        """Item by item; those that are known by their digest are matched without being decoded."""
+        """Group by group; those that are known by their digests are matched without being decoded."""
         dialect, split = turn.dialect, turn.split
-        keys = turn.splitter.keys(split)
+        groups = _groups(dialect, split, turn.splitter.keys(split))
         seen = self._seen.setdefault(dialect.name, {})
-        if not split.n_known:
-            turn.new = [(message, identity(message)) for message in dialect.head(split.fields)]
+        self._read_head(turn)
         start = 0
         if len(seen) > _MAX_SEEN:
             seen.clear()
-        if len(keys) > _FEW:
+        if len(groups) > _FEW:
             turn.settle(self._graph)
             if not turn.new:
-                start = self._match(turn, keys, seen)
-        for position in range(start, len(keys)):
-            found = [(message, identity(message)) for message in dialect.decode(split.items[position])]
-            seen[keys[position]] = tuple(ident for _, ident in found)
+                start = self._match(turn, groups, seen)
+        for group in groups[start:]:
+            said: Messages = []
+            for position in range(group.start, group.end):
+                said += dialect.decode(split.items[position])
+            found = [(message, identity(message)) for message in dialect.join(said)]
+            seen[group.key] = tuple(ident for _, ident in found)
             turn.new += found
-        turn.sizes = [len(seen[key]) for key in keys]
+        turn.sizes = [-1] * len(split.items)
+        for group in groups:
+            turn.sizes[group.end - 1] = len(seen[group.key])
         turn.settle(self._graph)
 
     def _back(self, split: Split) -> int | Known:
@@ -141,29 +185,61 @@ class TurnReader:
         kept = {position: raw for position, raw in items.items() if position < split.n_known}
         return Known(node, kept) if kept else node
 
-    def _match(self, turn: Turn, keys: list[bytes], seen: dict[bytes, tuple[Identity, ...]]) -> int:
-        """Follow the graph along items whose identities are remembered; returns how many items matched."""
+    def _read_head(self, turn: Turn) -> None:
+        """What stands outside the history. Who goes on from a reply repeats it; only another one is new."""
+        dialect, split = turn.dialect, turn.split
+        continues = type(dialect).continues is not Dialect.continues
+        if split.n_known and not continues:
+            return
+        head = self._head(dialect, split)
+        if not continues:
+            turn.new = list(head)
+            return
+        standing = self.replies.head(turn.previous) if turn.previous else []
+        turn.head = head or standing
+        if not split.n_known and differ(turn.head, standing):
+            turn.new = list(head)
+
+    def _head(self, dialect: Dialect[Any, Any], split: Split) -> Said:
+        """Programs send the same instructions with every call; they are decoded once."""
+        key = (dialect.name.encode(), *(bytes(split.fields.get(name, b"")) for name in dialect.head_keys))
+        known = self._heads.get(key)
+        if known is None:
+            if len(self._heads) >= _MAX_HEADS:
+                self._heads.clear()
+            known = [(message, identity(message)) for message in dialect.head(split.fields)]
+            self._heads[key] = known
+        return known
+
+    def _match(self, turn: Turn, groups: list[_Group], seen: dict[bytes, tuple[Identity, ...]]) -> int:
+        """Follow the graph along groups whose identities are remembered; returns how many matched."""
         ends: list[int] = []
         known: list[tuple[Message, Identity]] = []
-        for key in keys:
-            idents = seen.get(key)
+        for group in groups:
+            idents = seen.get(group.key)
             if idents is None:
                 break
             known += [(_BLANK, ident) for ident in idents]
             ends.append(len(known))
         last, matched = self._graph.walk(turn.parent, known)
         whole = bisect_right(ends, matched)
-        if whole and ends[whole - 1] < matched:  # an item of several messages of which only some are known
+        if whole and ends[whole - 1] < matched:  # a group of several messages of which only some are known
             last, _ = self._graph.walk(turn.parent, known[: ends[whole - 1]])
         if whole:
             turn.parent = last
         return whole
+
+    def note(self, turn: Turn, reply: str, call: int) -> None:
+        """A turn has an answer with this id."""
+        if reply and type(turn.dialect).continues is not Dialect.continues:
+            self.replies.note(reply, call, turn.head)
 
     def clear(self) -> None:
         """Let go of the bodies that are kept for the next request."""
         self._splitters.clear()
         self._seen.clear()
         self._tools.clear()
+        self._heads.clear()
 
     def _read_tools(self, dialect: Dialect[Any, Any], split: Split) -> tuple[str | None, list[Tool]]:
         """Programs send the same list with every call; it is decoded once."""

@@ -15,7 +15,7 @@ import msgspec
 from pydantic_core import PydanticSerializationError
 
 from vfnb.types import AssistantMessage, Message, SystemMessage, ToolCall, ToolMessage, message_adapter
-from vfnb.types.parts import ReasoningContentPart, TextContentPart
+from vfnb.types.parts import OpaqueContentPart, ReasoningContentPart, TextContentPart
 
 __all__ = ["Identity", "address", "content", "decode_content", "identity", "same"]
 
@@ -76,6 +76,8 @@ def identity(message: Message) -> Identity:
                 state += [value for value in (part.signature, part.encrypted) if value]
             else:
                 items.append(_clean(part.model_dump()))
+                if isinstance(part, OpaqueContentPart):
+                    state += _states(part.raw)
     if isinstance(message, AssistantMessage):
         reasoning = message.reasoning_content or reasoning
         for call in message.tool_calls:

@@ -1,0 +1,360 @@
+"""Responses items to canonical messages. What no canonical type describes is kept, never dropped.
+
+An assistant turn comes as several items. Each is first a message of its own; `merge` makes one of them. Its content
+parts stand in the order of the items, tool calls after them, or with `after`: the number of parts before the call.
+The keys of an item that say nothing to the model (`id`, `status`, ...) stay as `item` on its part or call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+from pydantic import ValidationError
+
+from vfnb.dialects.chat_decode import usage
+from vfnb.dialects.faults import RequestError
+from vfnb.dialects.lenient import dumps
+from vfnb.types import (
+    AssistantMessage,
+    AudioContentPart,
+    FileContentPart,
+    FinishReason,
+    ImageUrlContentPart,
+    Message,
+    Messages,
+    OpaqueContentPart,
+    OtherMessage,
+    ReasoningContentPart,
+    RefusalContentPart,
+    Response,
+    SystemMessage,
+    TextContentPart,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+)
+
+__all__ = ["assistant", "ends_turn", "join", "message", "reply", "response"]
+
+_TEXTS = ("input_text", "output_text", "text")
+_RESULTS = ("_output", "_response")
+_TYPED = ("function_call", "custom_tool_call")
+
+
+class _Peek(msgspec.Struct, gc=False):
+    """What decides whose an item is."""
+
+    id: Any = None
+    type: Any = None
+    role: Any = None
+    execution: Any = None
+    created_by: Any = None
+
+
+_peek = msgspec.json.Decoder(_Peek).decode
+
+
+def ends_turn(item: msgspec.Raw | bytes) -> bool:
+    """Whether an item is not the model's, so that it ends the model's turn."""
+    try:
+        seen = _peek(item)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return True
+    if seen.type is None and seen.role is None:
+        return seen.id is None  # a reference
+    return not _is_assistant(seen.type, seen.role, seen.execution == "server" or bool(seen.created_by))
+
+
+def _is_assistant(kind: Any, role: Any, hosted: bool) -> bool:
+    """Items of unknown types are the model's: they came out of a reply, unless their name says otherwise."""
+    if not isinstance(kind, str) or kind == "message":
+        return bool(role == "assistant")
+    if kind.endswith(_RESULTS) and not hosted and kind != "program_output":
+        return False
+    return role in (None, "assistant") and not kind.endswith("_trigger")
+
+
+def message(item: Any) -> Message:
+    """One entry of `input`, or `input` itself if it is a string.
+
+    Raises:
+        RequestError: if it is not an object with a type or a role.
+    """
+    if isinstance(item, str):
+        return UserMessage(content=item)
+    if isinstance(item, dict) and item.keys() == {"id"}:
+        item = {"type": "item_reference", **item}
+    kind, role = (item.get("type"), item.get("role")) if isinstance(item, dict) else (None, None)
+    if not isinstance(kind, str) and not isinstance(role, str):
+        raise RequestError("Each entry of input must be an object with a type or a role.")
+    try:
+        hosted = item.get("execution") == "server" or bool(item.get("created_by"))
+        if _is_assistant(kind, role, hosted):
+            return assistant(item)
+        if isinstance(kind, str) and kind != "message":
+            return _result(item, kind) if kind.endswith(_RESULTS) else _other(item, kind)
+        return _spoken(item)
+    except (ValidationError, TypeError) as error:
+        raise RequestError(f"An input item of type {kind or role!r} cannot be read: {error}.") from error
+
+
+def _spoken(item: dict[str, Any]) -> Message:
+    data = {key: value for key, value in item.items() if key != "type"}
+    role = data.pop("role", None)
+    content = _content(data.pop("content", None))
+    if role == "user":
+        return UserMessage(content="" if content is None else content, **data)
+    if role in ("system", "developer"):
+        return SystemMessage(content="" if content is None else content, **data)
+    return OtherMessage(role=_text(role), content=content, **data)
+
+
+def _other(item: dict[str, Any], kind: str) -> Message:
+    return OtherMessage(role=kind, content=[OpaqueContentPart(raw=item)])
+
+
+def _result(item: dict[str, Any], kind: str) -> ToolMessage:
+    """What a tool gave; `type` stays for all but the outputs of functions."""
+    data = dict(item)
+    if kind.endswith("_response"):
+        call = _text(data.get("approval_request_id") or data.get("call_id"))
+        return ToolMessage(tool_call_id=call, content=[OpaqueContentPart(raw=item)], type=kind)
+    if kind == "function_call_output":
+        del data["type"]
+    call, output = _text(data.pop("call_id", None)), data.pop("output", None)
+    content = _content(output)
+    if isinstance(output, dict):
+        data["bare"] = True
+    return ToolMessage(tool_call_id=call, content="" if content is None else content, **data)
+
+
+def _content(value: Any) -> Any:
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, list):
+        return [_part(part) for part in value]
+    return [OpaqueContentPart(raw=value if isinstance(value, dict) else {"value": value})]
+
+
+def _part(part: Any) -> Any:
+    if isinstance(part, str):
+        return TextContentPart(text=part)
+    if not isinstance(part, dict):
+        return OpaqueContentPart(raw={"value": part})
+    try:
+        return _known_part(part) or OpaqueContentPart(raw=part)
+    except (ValidationError, TypeError):
+        return OpaqueContentPart(raw=part)
+
+
+def _known_part(part: dict[str, Any]) -> Any:
+    data = {key: value for key, value in part.items() if value is not None}
+    kind = data.pop("type", None)
+    if kind in _TEXTS:
+        return TextContentPart(**{key: value for key, value in data.items() if value != []})
+    if kind == "refusal":
+        return RefusalContentPart(**data)
+    if kind == "input_image" and "image_url" in data:
+        source = {"url": data.pop("image_url"), "detail": data.pop("detail", None)}
+        return ImageUrlContentPart(image_url=source, **data)
+    if kind == "input_file":
+        return FileContentPart(file=data)
+    if kind == "input_audio":
+        return AudioContentPart(**data)
+    return None
+
+
+# the model's side
+
+
+def assistant(item: dict[str, Any]) -> AssistantMessage:
+    """One item of the model's as a message of its own."""
+    kind = item.get("type") or "message"
+    if kind == "message":
+        return _said(item)
+    if kind == "reasoning":
+        return AssistantMessage(content=[_reasoning(item)])
+    if kind in _TYPED:
+        return AssistantMessage(tool_calls=[_call(item, kind)])
+    if kind.endswith("_call") and isinstance(item.get("call_id"), str) and item.get("execution") != "server":
+        return AssistantMessage(tool_calls=[_program_call(item, kind)])
+    return AssistantMessage(content=[OpaqueContentPart(raw=item)])
+
+
+def _said(item: dict[str, Any]) -> AssistantMessage:
+    keys = {key: value for key, value in item.items() if key not in ("type", "role", "content")}
+    content = _content(item.get("content"))
+    if not keys and (content is None or isinstance(content, str)):
+        return AssistantMessage(content=content)
+    parts = [TextContentPart(text=content)] if isinstance(content, str) else list(content or [])
+    for part in parts:
+        if isinstance(part, OpaqueContentPart):
+            part.__pydantic_extra__ = {"inner": True}
+    if not keys:
+        return AssistantMessage(content=parts[0].text if _plain(parts) else parts)
+    return AssistantMessage(content=_started(parts, keys))
+
+
+def _plain(parts: list[Any]) -> bool:
+    return len(parts) == 1 and isinstance(parts[0], TextContentPart) and not parts[0].model_extra
+
+
+def _started(parts: list[Any], keys: dict[str, Any]) -> list[Any]:
+    """Parts that begin a message item: the first text says so, else an empty one before them."""
+    if parts and isinstance(parts[0], TextContentPart):
+        return [parts[0].model_copy(update={"item": keys}), *parts[1:]]
+    return [TextContentPart(text="", item=keys), *parts]
+
+
+def _reasoning(item: dict[str, Any]) -> ReasoningContentPart:
+    """The summary's text, or the reasoning itself if there is no summary; odd forms stay in `item`."""
+    keys = {key: value for key, value in item.items() if key != "type" and value is not None}
+    encrypted = keys.pop("encrypted_content", None)
+    summary, content = keys.get("summary"), keys.get("content")
+    text = _joined(summary) or _joined(content)
+    if not content:
+        keys.pop("content", None)
+        if summary == ([{"type": "summary_text", "text": text}] if text else []):
+            del keys["summary"]
+    if encrypted is not None and not isinstance(encrypted, str):
+        keys["encrypted_content"], encrypted = encrypted, None
+    return ReasoningContentPart(text=text, encrypted=encrypted, item=keys)
+
+
+def _joined(parts: Any) -> str:
+    if isinstance(parts, str):
+        return parts
+    found = [part.get("text") for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
+    return "".join(text for text in found if isinstance(text, str))
+
+
+def _call(item: dict[str, Any], kind: str) -> ToolCall:
+    keys = dict(item)
+    del keys["type"]
+    identity, name = _text(keys.pop("call_id", None)), _text(keys.pop("name", None))
+    arguments = keys.pop("arguments" if kind == "function_call" else "input", None)
+    namespace = keys.pop("namespace", None)
+    return ToolCall(
+        id=identity,
+        name=name,
+        arguments=_text(arguments) if not isinstance(arguments, dict | list) else dumps(arguments).decode(),
+        type="function" if kind == "function_call" else "custom",
+        namespace=namespace if isinstance(namespace, str) else None,
+        **({"item": keys} if keys else {}),
+    )
+
+
+_BESIDE = ("type", "id", "call_id", "status", "created_by")
+
+
+def _program_call(item: dict[str, Any], kind: str) -> ToolCall:
+    """A call of a tool that the protocol knows and the program runs: shells, patches, computers."""
+    said = {key: value for key, value in item.items() if key not in _BESIDE}
+    return ToolCall(id=item["call_id"], name=kind, arguments=dumps(said).decode(), type=kind, raw=item)
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else "" if value is None else str(value)
+
+
+# turns
+
+
+def join(messages: Messages) -> Messages:
+    """Messages of the model that follow one another are one turn."""
+    joined: Messages = []
+    run: list[AssistantMessage] = []
+    for each in messages:
+        if isinstance(each, AssistantMessage):
+            run.append(each)
+            continue
+        if run:
+            joined.append(_merge(run))
+            run = []
+        joined.append(each)
+    if run:
+        joined.append(_merge(run))
+    return joined
+
+
+def _merge(run: list[AssistantMessage]) -> AssistantMessage:
+    if len(run) == 1:
+        return run[0]
+    parts: list[Any] = []
+    calls: list[ToolCall] = []
+    open_calls = 0  # calls from here on have no part after them yet
+    for each in run:
+        new = _parts(each)
+        if new:
+            while open_calls < len(calls):
+                calls[open_calls] = calls[open_calls].model_copy(update={"after": len(parts)})
+                open_calls += 1
+            if parts and _in_message(parts[-1]) and _in_message(new[0]) and not _starts(new[0]):
+                new = _started(new, {})
+            parts += new
+        calls += each.tool_calls
+    content = parts[0].text if _plain(parts) else parts or None
+    return AssistantMessage(content=content, tool_calls=calls)
+
+
+def _parts(source: AssistantMessage) -> list[Any]:
+    content = source.content
+    if isinstance(content, str):
+        return [TextContentPart(text=content)]
+    return content or []
+
+
+def _in_message(part: Any) -> bool:
+    if isinstance(part, OpaqueContentPart):
+        return "inner" in (part.model_extra or ())
+    return not isinstance(part, ReasoningContentPart)
+
+
+def _starts(part: Any) -> bool:
+    return isinstance(part, TextContentPart) and "item" in (part.model_extra or ())
+
+
+def reply(items: Iterable[Any]) -> AssistantMessage:
+    """The output items of one reply as the model's turn, whatever they are."""
+    found = [assistant(item) for item in items if isinstance(item, dict)]
+    return _merge(found) if found else AssistantMessage(content="")
+
+
+# replies
+
+_REASONS: dict[str, FinishReason] = {"max_output_tokens": "length", "content_filter": "content_filter"}
+
+
+def response(body: dict[str, Any]) -> Response:
+    """A reply, or the `response` of a stream's last event.
+
+    Raises:
+        ValueError: if it has no output, or is not finished, or says that it failed.
+    """
+    output = body.get("output")
+    if not isinstance(output, list):
+        raise ValueError("not a response: it has no list `output`")
+    status = body.get("status")
+    if status not in (None, "completed", "incomplete"):
+        raise ValueError(f"the response is not complete: its status is {status!r}")
+    try:
+        message = reply(output)
+    except (ValidationError, TypeError) as error:
+        raise ValueError(f"not a response: {error}") from error
+    return Response(
+        message=message,
+        finish_reason=_finish_reason(body, bool(message.tool_calls)),
+        usage=usage(body.get("usage")),
+        id=_text(body.get("id")),
+        model=_text(body.get("model")),
+    )
+
+
+def _finish_reason(body: dict[str, Any], calls: bool) -> FinishReason:
+    if body.get("status") == "incomplete":
+        details = body.get("incomplete_details")
+        reason = details.get("reason") if isinstance(details, dict) else None
+        return _REASONS.get(reason, "length") if isinstance(reason, str) else "length"
+    return "tool_calls" if calls else "stop"

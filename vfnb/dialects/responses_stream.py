@@ -1,0 +1,177 @@
+"""Reader of Responses streams."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from vfnb.dialects import responses_decode
+from vfnb.dialects.lenient import loads, mended
+from vfnb.dialects.reader import StreamReader
+from vfnb.types import Response
+
+__all__ = ["ResponsesReader"]
+
+
+class _Event(msgspec.Struct, gc=False):
+    """The usual event: one piece of an item."""
+
+    type: str
+    delta: str | None = None
+    output_index: int | None = None
+    content_index: int | None = None
+    summary_index: int | None = None
+
+
+_event = msgspec.json.Decoder(_Event).decode
+_ENDS = ("response.completed", "response.incomplete")
+_PIECES = {
+    "response.output_text.delta": "output_text",
+    "response.refusal.delta": "refusal",
+    "response.reasoning_text.delta": "reasoning_text",
+    "response.reasoning_summary_text.delta": "summary_text",
+    "response.function_call_arguments.delta": "arguments",
+    "response.custom_tool_call_input.delta": "input",
+}
+
+
+class _Item:
+    """One output item while it comes."""
+
+    __slots__ = ("done", "head", "texts")
+
+    def __init__(self) -> None:
+        self.head: dict[str, Any] = {}
+        """As it was announced."""
+        self.done: dict[str, Any] | None = None
+        self.texts: dict[tuple[str, int], list[str]] = {}
+        """Pieces by kind and by number of the part."""
+
+    def item(self) -> dict[str, Any]:
+        """The item so far."""
+        if self.done is not None:
+            return self.done
+        item = dict(self.head)
+        parts: list[dict[str, Any]] = []
+        summary: list[dict[str, Any]] = []
+        for (kind, _), pieces in sorted(self.texts.items(), key=lambda entry: entry[0][1]):
+            text = mended("".join(pieces))
+            if kind in ("arguments", "input"):
+                item[kind] = text
+            elif kind == "summary_text":
+                summary.append({"type": kind, "text": text})
+            else:
+                parts.append({"type": kind, ("refusal" if kind == "refusal" else "text"): text})
+        if summary:
+            item["summary"] = summary
+        if parts:
+            item["content"] = parts
+        if "type" not in item:  # never announced
+            kinds = {kind for kind, _ in self.texts}
+            if "arguments" in kinds or "input" in kinds:
+                item["type"] = "function_call" if "arguments" in kinds else "custom_tool_call"
+            else:
+                item["type"] = "reasoning" if kinds & {"summary_text", "reasoning_text"} else "message"
+        return item
+
+
+class ResponsesReader(StreamReader):
+    """Reads the events of one response.
+
+    Complete items and the last event count more than joined pieces. The stream is complete with
+    `response.completed` or `response.incomplete`; these, `response.failed` and `error` are held back.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._items: dict[int, _Item] = {}
+        self._head: dict[str, Any] = {}
+        self._whole: dict[str, Any] | None = None
+        self._last: _Item | None = None
+
+    def take(self, data: bytes) -> bool:
+        try:
+            event = _event(data)
+        except ValueError:
+            return self._odd(data)
+        kind = event.type
+        if event.delta is not None:
+            piece = _PIECES.get(kind)
+            if piece is not None:
+                index = event.content_index if event.summary_index is None else event.summary_index
+                texts = self._item(event.output_index).texts
+                texts.setdefault((piece, index or 0), []).append(event.delta)
+            return False
+        if kind == "response.output_item.done" or kind == "response.output_item.added":
+            item = _object(loads(data).get("item"))
+            if item:
+                self._note(event.output_index, item, done=kind.endswith("done"))
+            return False
+        if kind in _ENDS or kind == "response.failed":
+            return self._end(kind, _object(loads(data).get("response")))
+        if kind == "error":
+            return self._error(loads(data))
+        if kind == "response.created":
+            head = _object(loads(data).get("response"))
+            self._head = {key: head.get(key) for key in ("id", "model")}
+        return False
+
+    def _odd(self, data: bytes) -> bool:
+        """An event of no type: an error object, the end mark of other protocols, or noise."""
+        if data.strip() == b"[DONE]":
+            return self._whole is not None
+        try:
+            value = loads(data)
+        except ValueError:
+            return False
+        return isinstance(value, dict) and bool(value.get("error")) and self._error(value)
+
+    def _error(self, value: dict[str, Any]) -> bool:
+        inner = value.get("error")
+        self.error = inner if isinstance(inner, dict) else value if not inner else {"message": str(inner)}
+        self.complete = False
+        return True
+
+    def _item(self, index: int | None) -> _Item:
+        if index is None:
+            if self._last is None:
+                index = len(self._items)
+            else:
+                return self._last
+        item = self._items.get(index)
+        if item is None:
+            item = self._items[index] = _Item()
+        self._last = item
+        return item
+
+    def _note(self, index: int | None, item: dict[str, Any], *, done: bool) -> None:
+        if index is None and not done:
+            index = len(self._items)
+        found = self._item(index)
+        if done:
+            found.done = item
+        else:
+            found.head = item
+
+    def _end(self, kind: str, whole: dict[str, Any]) -> bool:
+        if kind == "response.failed":
+            error = whole.get("error")
+            return self._error({"error": error if isinstance(error, dict) else {"message": "it failed"}})
+        self._whole = whole | {"status": kind.rpartition(".")[2]}
+        self.complete = self.error is None
+        return True
+
+    def response(self) -> Response:
+        if self._whole is None and not self._items:
+            raise ValueError(
+                "the stream has no readable event with an answer" if self.started else "the stream is empty"
+            )
+        body = self._head | (self._whole or {})
+        if not body.get("output"):
+            body["output"] = [self._items[index].item() for index in sorted(self._items)]
+        return responses_decode.response(body)
+
+
+def _object(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
