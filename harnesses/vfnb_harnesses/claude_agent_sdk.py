@@ -8,7 +8,7 @@ from vfnb.agents import HarnessSession
 from vfnb.installs import PyPI, Recipe
 from vfnb_harnesses.driven import DrivenConfig, DrivenProgram
 
-__all__ = ["ClaudeAgentSDKHarness", "ClaudeAgentSDKConfig"]
+__all__ = ["ClaudeAgentSDKConfig", "ClaudeAgentSDKHarness"]
 
 
 class ClaudeAgentSDKConfig(DrivenConfig):

@@ -17,7 +17,7 @@ from vfnb_harnesses.agent_program import AgentProgram, AgentProgramConfig, Comma
 from vfnb_harnesses.program_box import box_home
 from vfnb_harnesses.prompting import Prompt
 
-__all__ = ["MiniSWEAgentHarness", "MiniSWEAgentConfig"]
+__all__ = ["MiniSWEAgentConfig", "MiniSWEAgentHarness"]
 
 SETTINGS, TRAJECTORY = "mini/settings.yaml", "mini/trajectory.json"  # in the box's HOME
 STOPS = {"LimitsExceeded": "max_turns", "RepeatedFormatError": "repeated_format_error"}

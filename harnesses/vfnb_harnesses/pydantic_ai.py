@@ -10,7 +10,7 @@ from vfnb.agents import HarnessSession
 from vfnb.installs import PyPI, Recipe
 from vfnb_harnesses.driven import DrivenConfig, DrivenProgram
 
-__all__ = ["PydanticAIHarness", "PydanticAIConfig"]
+__all__ = ["PydanticAIConfig", "PydanticAIHarness"]
 
 
 class PydanticAIConfig(DrivenConfig):

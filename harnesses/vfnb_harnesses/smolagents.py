@@ -8,7 +8,7 @@ from vfnb.agents import HarnessSession
 from vfnb.installs import PyPI, Recipe
 from vfnb_harnesses.driven import DrivenConfig, DrivenProgram
 
-__all__ = ["SmolAgentsHarness", "SmolAgentsConfig"]
+__all__ = ["SmolAgentsConfig", "SmolAgentsHarness"]
 
 
 class SmolAgentsConfig(DrivenConfig):

@@ -16,7 +16,7 @@ from vfnb.agents import HarnessSession
 from vfnb.installs import PyPI, Recipe
 from vfnb_harnesses.driven import DrivenConfig, DrivenProgram
 
-__all__ = ["Terminus2Harness", "Terminus2Config", "find_python"]
+__all__ = ["Terminus2Config", "Terminus2Harness", "find_python"]
 
 MINOR = 12  # harbor needs Python 3.12 or newer
 
