@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import aiohttp
-from support.rollouts import Served, client, served
 
+from support.rollouts import Served, client, served
 from vfnb.clients import Scripted
 from vfnb.dialects import Dialect, match
 from vfnb.types import AssistantMessage, ToolCall
@@ -210,6 +210,8 @@ def mutant(bodies: Sequence[dict[str, Any]], number: int) -> bytes:
 
 # the server
 
+PATIENCE = aiohttp.ClientTimeout(total=20)  # longer is a hang
+
 
 @dataclass
 class Tally:
@@ -246,7 +248,7 @@ async def _send(rollout: Served, target: Target, numbers: Sequence[int], tally: 
             number = waiting.pop()
             raw = mutant(target.bodies, number)
             try:
-                async with http.post(rollout.base_url + target.path, data=raw) as answer:
+                async with http.post(rollout.base_url + target.path, data=raw, timeout=PATIENCE) as answer:
                     body, status, kind = (
                         await answer.read(),
                         answer.status,
@@ -261,12 +263,11 @@ async def _send(rollout: Served, target: Target, numbers: Sequence[int], tally: 
 
     headers = {"Content-Type": "application/json", **target.headers}
     async with client(rollout, headers) as http:
-        http._timeout = aiohttp.ClientTimeout(total=20)  # noqa: SLF001 -- a hang is a failure
         await asyncio.gather(*(worker(http) for _ in range(at_once)))
 
 
 def fuzz(target: Target, count: int, *, first: int = 0, at_once: int = 8, each: int = 1000) -> Counter[int]:
-    """Send mutants `first` to `first + count - 1`; `each` of them share a rollout. Returns how often each status came.
+    """Send `count` mutants, `each` of them to one rollout. Returns how often each status came.
 
     Raises:
         AssertionError: a 5xx, a broken or missing answer, a refusal in another form, a call without a record.
