@@ -55,7 +55,7 @@ def put_tag(pid: int, tag: int) -> bool:
 
 
 def now() -> int:
-    """The present as `find_processes` takes it, clock ticks since the machine's start; 0 where that is not known."""
+    """The present, in clock ticks since the machine's start as `find_processes` takes it; 0 if not known."""
     try:
         return int(time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK"))
     except (AttributeError, OSError, ValueError):
