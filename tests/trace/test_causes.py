@@ -73,6 +73,14 @@ def test_compaction_in_a_request_of_its_own() -> None:
     assert recorder.causes == [None, "compaction/request", "compaction/summary"]
 
 
+def test_a_summary_in_tags_is_handed_on_without_them() -> None:
+    recorder = started()
+    tagged = f"<analysis>What was asked: a fix.</analysis>\n\n<summary>\n{SUMMARY}\n</summary>"
+    recorder.call([S, U, A1, T1, user("Analyse, then summarise.")], assistant(tagged))
+    recorder.call([S, user(f"This goes on from:\n{SUMMARY}\nContinue.")], assistant("going on"))
+    assert recorder.causes == [None, "compaction/request", "compaction/summary"]
+
+
 def test_declared_compaction_needs_no_text() -> None:
     recorder = started()
     recorder.call([S, U, A1, T1, A2, T2, user("compact")], assistant(SUMMARY), markers={"kind": "compaction"})

@@ -5,6 +5,7 @@ Everything is computed once per pass, so that explaining many forks costs little
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from itertools import accumulate
 from typing import Any
@@ -20,6 +21,8 @@ _CARRIED = 16
 """A reply shorter than this (characters) is not recognised inside another message: it may be there by chance."""
 _TASK = 8
 """The same for the task text of a subagent."""
+_SUMMARY = re.compile(r"<summary>(.*)</summary>", re.DOTALL)
+"""Programs ask for an analysis and a summary in tags, and hand on only what is inside the latter."""
 
 
 class Evidence:
@@ -129,7 +132,7 @@ class Evidence:
         whole, places, turns = self._contexts()
         if turns.get(reply.identity.key, -1) > reply.index:
             return True
-        text = reply.message.text.strip()
+        text = _handed_on(reply)
         return len(text) >= _CARRIED and whole.find(text, places[reply.index + 1]) >= 0
 
     def _contexts(self) -> tuple[str, list[int], dict[bytes, int]]:
@@ -188,9 +191,9 @@ class Evidence:
             for call in self.calls:
                 if call.reply_node is None or self.nodes[call.reply_node].children:
                     continue
-                message = self.nodes[call.reply_node].message
-                text = message.text.strip()
-                if len(text) >= _CARRIED and not getattr(message, "tool_calls", None):
+                node = self.nodes[call.reply_node]
+                text = _handed_on(node)
+                if len(text) >= _CARRIED and not getattr(node.message, "tool_calls", None):
                     self._summaries.append((call.index, text))
         return self._summaries
 
@@ -223,6 +226,13 @@ class Evidence:
             if any(text in node.message.text for node in self.own_prompt(first, call)):
                 return call.index
         return None
+
+
+def _handed_on(reply: Node) -> str:
+    """What of a reply's text a program would put into another history."""
+    text = reply.message.text
+    tagged = _SUMMARY.search(text)
+    return (tagged[1] if tagged else text).strip()
 
 
 def _strings(value: Any) -> Iterator[str]:

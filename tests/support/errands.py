@@ -1,0 +1,102 @@
+"""An errand for real agent programs: write a file, use a tool of the task; and what a program did with it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+from vfnb_harnesses.agent_program import AgentProgram
+
+import vfnb as vf
+from support.engines import need
+from support.scripts import asks, call
+from support.toolbox import Desk, DeskState
+from vfnb.errors import InstallError
+from vfnb.installs import ensure
+
+__all__ = ["ErrandTask", "do", "errand", "errand_model", "offered", "ready", "skill", "then"]
+
+WANTED = "hello\n"
+
+
+class ErrandTask(vf.Task[vf.TaskData, DeskState]):
+    """Write `hello` into `out.txt`, and add 1 and 2 with the desk."""
+
+    @classmethod
+    def toolsets(cls, config: vf.TaskConfig) -> list[vf.Toolset]:
+        return [Desk()]
+
+    @vf.reward
+    async def wrote(self, trace: vf.Trace, runtime: vf.Runtime) -> float:
+        try:
+            return float((await runtime.read("out.txt")).decode() == WANTED)
+        except FileNotFoundError:
+            return 0.0
+
+    @vf.metric
+    def added(self, trace: vf.Trace) -> float:
+        return float(trace.state.sums)
+
+
+def errand(**data: Any) -> ErrandTask:
+    """The task, with other fields of its data."""
+    prompt = 'Write "hello" into out.txt,\nthen add 1 and 2.'
+    return ErrandTask(vf.TaskData(**{"idx": 0, "prompt": prompt, **data}))
+
+
+def ready(harness: AgentProgram[Any]) -> None:
+    """Have the program on this machine; skips the test (fails it on CI) where it cannot be had."""
+    try:
+        asyncio.run(ensure(harness.recipe()))
+    except InstallError as error:
+        need(False, f"{harness.name} ({error})", f"vfnb harness install {harness.name}")
+
+
+def do(
+    harness: Any, model: vf.Scripted, task: vf.Task[Any, Any, Any] | None = None, **agent: Any
+) -> vf.Trace:
+    """One rollout of the errand, whatever its end."""
+    ready(harness)
+    made = vf.make_agent(harness, model=model, runtime="subprocess", **agent)
+    return asyncio.run(made.run(task or errand()))
+
+
+def then(harness: type[AgentProgram[Any]], config: Any, *words: str) -> Any:
+    """A harness of that class which goes on with further messages of the user."""
+
+    class Goes(harness):  # type: ignore[misc,valid-type]
+        async def run(self, session: Any, task: Any) -> Any:
+            ended = await super().run(session, task)
+            for word in words:
+                ended = await self.resume(session, task, [vf.UserMessage(content=word)])
+            return ended
+
+    return Goes(config)
+
+
+def errand_model(harness: AgentProgram[Any], shell: str, **more: Any) -> vf.Scripted:
+    """Says `I write.` with odd white space, writes by the program's shell tool, adds by the task's; two answers."""
+    write = json.dumps({"command": "echo hello > out.txt", **more})[:-1] + "  }"
+    return vf.Scripted(
+        [
+            asks(call(shell, write), text="  I write.\n"),
+            asks(call(harness.wire_name("desk", "add"), a=1, b=2)),
+            "Both done.",
+            "Bye.",
+        ]
+    )
+
+
+def offered(trace: vf.Trace, position: int = 0) -> list[str]:
+    """Names of the tools that a call offered."""
+    listed = trace.calls[position].tools
+    return [] if listed is None else [tool["name"] for tool in json.loads(trace.dag.tools[listed])]
+
+
+def skill(folder: Any) -> str:
+    """A skill `greeting` in a folder; its path."""
+    (folder / "greeting").mkdir()
+    text = "---\nname: greeting\ndescription: How to greet somebody by name.\n---\n\nSay hello first.\n"
+    (folder / "greeting" / "SKILL.md").write_text(text)
+    return str(folder / "greeting")
