@@ -39,10 +39,20 @@ def box_environment(box: Runtime, installed: Installed) -> dict[str, str]:
 async def write_files(
     box: Runtime, argv: Sequence[str], files: Mapping[str, bytes | str], stdin: bytes | str | None
 ) -> list[str]:
-    """Write the files of a command; the argument list that also gives it its standard input."""
+    """Write the files of a command, those that begin with `#!` executable.
+
+    Returns:
+        The argument list, which also gives the program its standard input.
+    """
     whole = dict(files) if stdin is None else {**files, STDIN: stdin}
-    for path, data in whole.items():
-        await box.write(placed(box, path), data.encode() if isinstance(data, str) else data)
+    scripts = []
+    for path, text in whole.items():
+        data = text.encode() if isinstance(text, str) else text
+        await box.write(placed(box, path), data)
+        if data.startswith(b"#!"):
+            scripts.append(placed(box, path))
+    if scripts:
+        await box.run(["chmod", "+x", *scripts])
     if stdin is None:
         return list(argv)
     return ["sh", "-c", 'input=$1; shift; exec "$@" <"$input"', "sh", placed(box, STDIN), *argv]

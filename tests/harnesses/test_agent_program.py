@@ -125,11 +125,15 @@ def test_skills_are_put_where_the_program_reads_them(package: str, tmp_path: Pat
     skill = tmp_path / "counting"
     (skill / "scripts").mkdir(parents=True)
     (skill / "SKILL.md").write_text("Count.")
-    (skill / "scripts" / "one.py").write_text("1")
-    facts = "sorted(str(p.relative_to(Path.home())) for p in (Path.home() / '.tiny/skills').rglob('*.*'))"
+    (skill / "scripts" / "one.py").write_text("#!/bin/sh\n")
+    found = "for p in sorted((Path.home() / '.tiny/skills').rglob('*.*'))"
+    facts = f"[(str(p.relative_to(Path.home())), os.access(p, os.X_OK)) {found}]"
     trace = solve(package, ["ok"], skills=[str(skill)], args=["--tell", facts])
     assert trace.answer is not None
-    assert eval(trace.answer) == [".tiny/skills/counting/SKILL.md", ".tiny/skills/counting/scripts/one.py"]
+    assert eval(trace.answer) == [
+        (".tiny/skills/counting/SKILL.md", False),
+        (".tiny/skills/counting/scripts/one.py", True),
+    ]
     before = TinyAgent(TinyConfig(package=package, skills=[str(skill)])).identity()
     (skill / "SKILL.md").write_text("Count twice.")
     assert TinyAgent(TinyConfig(package=package, skills=[str(skill)])).identity() != before

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from vfnb.errors import HookFailed, VfnbError
 from vfnb.interception import Edit, Hooks
 from vfnb.tasks import answer_of, call_hook, call_result, copy_of, edits_of, shortened
+from vfnb.trace.mending import held
 from vfnb.types import Message, Request, Response, ToolCall, ToolMessage
 
 if TYPE_CHECKING:
@@ -122,12 +123,13 @@ class TaskHooks(Hooks):
             hook.spec.payload: payload,
         }
         label = _label(hook, self._task)
-        try:
-            return await call_hook(hook.function, values, label=label, log=self._log, blocked=self._note)
-        except Exception as error:
-            failure = HookFailed(f"{label} raised {type(error).__name__}: {error}")
-            failure.retryable = isinstance(error, VfnbError) and error.retryable  # type: ignore[misc]
-            raise failure from error
+        with held(trace, label, HookFailed, trace.timing.get("agent")):
+            try:
+                return await call_hook(hook.function, values, label=label, log=self._log, blocked=self._note)
+            except Exception as error:
+                failure = HookFailed(f"{label} raised {type(error).__name__}: {error}")
+                failure.retryable = isinstance(error, VfnbError) and error.retryable  # type: ignore[misc]
+                raise failure from error
 
     def _note(self, line: str) -> None:
         self._trace.info.setdefault("warnings", []).append(line)

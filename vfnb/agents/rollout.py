@@ -17,11 +17,12 @@ from vfnb.agents.placement import place
 from vfnb.agents.scoring import Artifacts, start_verifier
 from vfnb.agents.session import HarnessSession
 from vfnb.agents.verdict import Verdict, judge
-from vfnb.errors import StageTimeout, UpstreamStalled, VfnbError
+from vfnb.errors import HarnessError, StageTimeout, StoreError, UpstreamStalled, VfnbError
 from vfnb.interception import ServerPool, Session
 from vfnb.runtimes import Runtime, make_runtime
 from vfnb.tasks import RolloutTools, ToolService, run_finalize, run_setup, score
 from vfnb.trace import Span, TaskInfo, Trace, error_info
+from vfnb.trace.mending import held
 
 if TYPE_CHECKING:
     from vfnb.agents.agent import Agent
@@ -67,14 +68,15 @@ class Rollout:
         self.logs = logs
         self.timeouts = agent.timeouts.with_task(task.data.timeout)
         data = task.data
-        self.trace = Trace(
-            id=ids.trace,
-            task=TaskInfo(idx=data.idx or 0, name=data.name, key=task.key, data=data.model_dump(mode="json")),
-            episode_id=ids.episode,
-            group_id=ids.group,
-            agent=ids.role,
-            rollout=ids.rollout,
-        )
+        self._identity = {
+            "id": ids.trace,
+            "episode_id": ids.episode,
+            "group_id": ids.group,
+            "agent": ids.role,
+            "rollout": ids.rollout,
+        }
+        info = TaskInfo(idx=data.idx or 0, name=data.name, key=task.key, data=data.model_dump(mode="json"))
+        self.trace = Trace(task=info, **self._identity)
         self.runtime: Runtime | None = None
         self.verifier: Runtime | None = None
         self.session: Session | None = None
@@ -126,13 +128,15 @@ class Rollout:
         async with self._stage("setup", limits.setup):
             await run_setup(task, trace, self.runtime, log=self._print)
             await self._open_tools(self.view)
-            await loops.user().do(agent.harness.setup(self.view, task))
+            with held(trace, f"harness {agent.harness.name!r} in its setup", HarnessError):
+                await loops.user().do(agent.harness.setup(self.view, task))
         async with self._stage("agent", None):
-            try:
-                verdict = await self._agent()
-            finally:
-                if self.tools is not None:
-                    await self.tools.finish()
+            with held(trace, f"harness {agent.harness.name!r} or a tool", HarnessError):
+                try:
+                    verdict = await self._agent()
+                finally:
+                    if self.tools is not None:
+                        await self.tools.finish()
             if verdict.error is not None:
                 raise verdict.error
         trace.answer = verdict.answer
@@ -176,7 +180,7 @@ class Rollout:
             model=agent.client.name,
             sampling=agent.sampling,
             connect=self._connect,
-            log_file=self.logs / f"{self.trace.id}.log" if self.logs else None,
+            log_file=self.logs / f"{self.ids.trace}.log" if self.logs else None,
         )
 
     async def _open_tools(self, view: HarnessSession) -> None:
@@ -281,8 +285,27 @@ class Rollout:
             try:
                 await asyncio.wait_for(work, CLEAN_UP_S)
             except Exception as error:
-                self.trace.info.setdefault("clean_up_errors", []).append(f"{name}: {error!r}")
-        await self.journal.finish_trace(self.trace)
+                self._note("clean_up_errors", f"{name}: {error!r}")
+        for (
+            name,
+            value,
+        ) in self._identity.items():  # a thread of a hook that ran over its time may still write
+            setattr(self.trace, name, value)
+        try:
+            await self.journal.finish_trace(self.trace)
+        except StoreError:
+            raise
+        except Exception as error:  # something that hooks left on it cannot be stored
+            self._fail(error, stage="storing")
+            self.trace.ok = False
+            self.trace.info, self.trace.tags, self.trace.notes, self.trace.dropped = {}, [], [], None
+            await self.journal.finish_trace(self.trace)
+
+    def _note(self, kind: str, line: str) -> None:
+        noted = self.trace.info.get(kind)
+        if not isinstance(noted, list):  # hooks may write what they like there
+            noted = self.trace.info[kind] = []
+        noted.append(line)
 
     def _clean_ups(self) -> list[tuple[str, Coroutine[Any, Any, Any]]]:
         found: list[tuple[str, Coroutine[Any, Any, Any]]] = []

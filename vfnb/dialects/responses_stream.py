@@ -95,6 +95,9 @@ class ResponsesReader(StreamReader):
             event = _event(data)
         except ValueError:
             return self._odd(data)
+        return self._take(event, data)
+
+    def _take(self, event: _Event, data: bytes) -> bool:
         kind = event.type
         if event.delta is not None:
             piece = _PIECES.get(kind)
@@ -118,14 +121,19 @@ class ResponsesReader(StreamReader):
         return False
 
     def _odd(self, data: bytes) -> bool:
-        """An event of no type: an error object, the end mark of other protocols, or noise."""
+        """Lone surrogates, an event without a type such as an error object, the end mark of other protocols."""
         if data.strip() == b"[DONE]":
             return self._whole is not None
         try:
             value = loads(data)
         except ValueError:
             return False
-        return isinstance(value, dict) and bool(value.get("error")) and self._error(value)
+        if not isinstance(value, dict):
+            return False
+        if not isinstance(value.get("type"), str):
+            return bool(value.get("error")) and self._error(value)
+        known = {key: value[key] for key in _Event.__struct_fields__ if key in value}
+        return self._take(_Event(**_of_types(known)), data)
 
     def _error(self, value: dict[str, Any]) -> bool:
         inner = value.get("error")
@@ -171,6 +179,12 @@ class ResponsesReader(StreamReader):
         if not body.get("output"):
             body["output"] = [self._items[index].item() for index in sorted(self._items)]
         return responses_decode.response(body)
+
+
+def _of_types(values: dict[str, Any]) -> dict[str, Any]:
+    """The values that an event may have."""
+    kinds = {"type": str, "delta": str}
+    return {key: value for key, value in values.items() if isinstance(value, kinds.get(key, int))}
 
 
 def _object(value: Any) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from vfnb.installs import command
 from vfnb.installs.installed import Installed
 from vfnb.installs.lock import locked
 from vfnb.installs.recipe import Recipe
+from vfnb.installs.settings import installer_environment
 
 __all__ = ["Progress", "cache_folder", "ensure", "find", "remove", "under_way"]
 
@@ -30,7 +31,6 @@ Progress = Callable[[str], object]
 """Takes one line that says what is being done. It is called on the engine's thread and must return at once."""
 
 _RECORD = "installed.json"
-_FOREIGN = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")  # packages of this process are not the program's
 
 
 def cache_folder(environ: Mapping[str, str] = os.environ) -> Path:
@@ -160,7 +160,7 @@ async def _build(recipe: Recipe, entry: Path, needs: list[Installed], say: Progr
     tree = Path(tempfile.mkdtemp(prefix="tree-", dir=entry))
     started = time.monotonic()
     try:
-        env = {name: value for name, value in os.environ.items() if name not in _FOREIGN}
+        env = installer_environment(os.environ)
         for need in needs:
             env |= need.environment(env)
         say("installing")

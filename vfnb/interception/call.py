@@ -107,7 +107,7 @@ class Call:
             stream=turn.stream,
             headers=forwarded(self._headers),
             deadline=session.deadline,
-            rollout_id=session.trace.id,
+            rollout_id=session.rollout_id,
         )
 
     # the answer
@@ -243,7 +243,7 @@ class Call:
         record.usage = self._priced(response)
         record.delivered = self._exchange.watched()
         self._exchange.response = response
-        await session.journal.append(session.trace.id, self._add(response, reply))
+        await session.journal.append(session.rollout_id, self._add(response, reply))
         session.succeeded()
         return await self._hooked(response) if session.hooks.whole_turns else response
 
@@ -264,7 +264,7 @@ class Call:
         if answer.hosted_results != hosted:
             answer = dialect.replace_hosted(answer, answer.hosted_results)
         delta = session.graph.show(self._record.index, answer.message, rewrites_of("response", edits))
-        await session.journal.append(session.trace.id, delta)
+        await session.journal.append(session.rollout_id, delta)
         self._exchange.response = answer
         return answer
 
@@ -313,7 +313,7 @@ class Call:
         if not self._committed:
             try:
                 self._note(error, whole.status)
-                await session.journal.append(session.trace.id, self._add())
+                await session.journal.append(session.rollout_id, self._add())
             except Exception as second:  # the graph or the journal refuses: the rollout cannot go on
                 session.fail(second)
         session.failed(error)

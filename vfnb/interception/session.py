@@ -87,6 +87,7 @@ class Session:
         """The capability: who has it may call the model as this rollout."""
         self.trace = trace
         self.graph = trace.dag
+        self.rollout_id = trace.id
         self.client = client
         self.sampling = sampling or SamplingConfig()
         self.overrides: dict[str, Any] = self.sampling.given()
@@ -203,7 +204,7 @@ class Session:
         call.start = call.end = call.error.at
         delta = self.graph.commit(call, parent=-1, new=[], reply=None)
         try:
-            await self.journal.append(self.trace.id, delta)
+            await self.journal.append(self.rollout_id, delta)
         except Exception as second:
             self.fail(second)
         self.failed(error)
@@ -334,7 +335,7 @@ class Session:
     def store_later(self, delta: Delta) -> None:
         """Write without waiting; `close` waits."""
         try:
-            write = asyncio.ensure_future(self.journal.append(self.trace.id, delta))
+            write = asyncio.ensure_future(self.journal.append(self.rollout_id, delta))
         except Exception as error:
             self.fail(error)
             return

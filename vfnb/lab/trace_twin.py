@@ -82,7 +82,7 @@ def _signals(trace: Trace) -> str:
 
 def _size(trace: Trace) -> str:
     row = trace_row(trace)
-    calls, dag = len(trace.calls), trace.dag
+    calls, dag = len(trace.dag.calls), trace.dag
     return listing(
         [
             f"{row.turns} turns, {calls} calls",

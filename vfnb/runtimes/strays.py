@@ -19,6 +19,7 @@ __all__ = [
     "delete_folder",
     "end_processes",
     "find_processes",
+    "now",
     "put_tag",
     "signal_group",
 ]
@@ -29,6 +30,7 @@ becomes of its environment, session and parent (getrlimit(2))."""
 NO_TAGS = range(0)
 _PROC = Path("/proc")
 _POLL_S = 0.02
+_MARGIN = 5  # clock ticks, for rounding
 
 
 def signal_group(group: int, number: int) -> bool:
@@ -52,15 +54,27 @@ def put_tag(pid: int, tag: int) -> bool:
     return True
 
 
-def find_processes(marker: str, sessions: Collection[int] = (), tags: range = NO_TAGS) -> list[int]:
+def now() -> int:
+    """The present, in clock ticks since the machine's start as `find_processes` takes it; 0 if not known."""
+    try:
+        return int(time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK"))
+    except (AttributeError, OSError, ValueError):
+        return 0
+
+
+def find_processes(
+    marker: str, sessions: Collection[int] = (), tags: range = NO_TAGS, since: int = 0
+) -> list[int]:
     """Processes whose environment has `marker` (`NAME=value`), whose session is one of `sessions` or is led by one
-    of those, or whose tag is one of `tags`.
+    of those, or whose tag is one of `tags`; of those that began after `since`.
 
     Only where there is a `/proc` (Linux); elsewhere nothing is found.
     """
     needle = marker.encode()
     names = [entry.name for entry in _PROC.iterdir()] if _PROC.is_dir() else []
-    living = {int(name): _session(name) for name in names if name.isdigit() and int(name) != os.getpid()}
+    living = {
+        int(name): _session(name, since) for name in names if name.isdigit() and int(name) != os.getpid()
+    }
     found = {
         pid
         for pid, session in living.items()
@@ -69,14 +83,15 @@ def find_processes(marker: str, sessions: Collection[int] = (), tags: range = NO
     return sorted(found | {pid for pid, session in living.items() if session in found})
 
 
-def _session(pid: str) -> int | None:
-    """The session of a process; None if it is dead already and only its parent has not looked yet."""
+def _session(pid: str, since: int) -> int | None:
+    """The session of a process; None if it is older, or dead already and only its parent has not looked yet."""
     try:
-        # Fields after the name in brackets: state, parent, group, session (proc(5)).
-        state, _, _, session = (_PROC / pid / "stat").read_bytes().rpartition(b")")[2].split()[:4]
-    except (OSError, ValueError):
+        # Fields after the name in brackets: state, parent, group, session, ...; the 20th is its start (proc(5)).
+        fields = (_PROC / pid / "stat").read_bytes().rpartition(b")")[2].split(None, 20)
+        state, session, start = fields[0], int(fields[3]), int(fields[19])
+    except (OSError, ValueError, IndexError):
         return None
-    return None if state == b"Z" else int(session)
+    return None if state == b"Z" or 0 < start < since - _MARGIN else session
 
 
 def _marked(pid: str, needle: bytes, tags: range) -> bool:
@@ -92,12 +107,14 @@ def _marked(pid: str, needle: bytes, tags: range) -> bool:
     return bool(tag) and tag[0].isdigit() and int(tag[0]) in tags
 
 
-def end_processes(marker: str, sessions: Collection[int] = (), tags: range = NO_TAGS, *, grace: float) -> int:
+def end_processes(
+    marker: str, sessions: Collection[int] = (), tags: range = NO_TAGS, since: int = 0, *, grace: float
+) -> int:
     """End all that `find_processes` finds: SIGTERM, up to `grace` seconds, SIGKILL until none is left.
 
     Blocks; returns how many there were.
     """
-    first = found = find_processes(marker, sessions, tags)
+    first = found = find_processes(marker, sessions, tags, since)
     deadline = time.monotonic() + grace
     number = signal.SIGTERM if grace > 0 else signal.SIGKILL
     last = deadline + 2.0  # what is not gone by then hangs inside the kernel
@@ -105,11 +122,11 @@ def end_processes(marker: str, sessions: Collection[int] = (), tags: range = NO_
         for pid in found:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, number)
-        while time.monotonic() < deadline and find_processes(marker, sessions, tags):
+        while time.monotonic() < deadline and find_processes(marker, sessions, tags, since):
             time.sleep(_POLL_S)
         number = signal.SIGKILL
         deadline = time.monotonic() + _POLL_S
-        found = find_processes(marker, sessions, tags)
+        found = find_processes(marker, sessions, tags, since)
     return len(first)
 
 

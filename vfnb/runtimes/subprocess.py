@@ -15,7 +15,7 @@ from vfnb.runtimes.box import Box
 from vfnb.runtimes.config import SubprocessConfig, register_runtime
 from vfnb.runtimes.environ import scrubbed
 from vfnb.runtimes.program import Program
-from vfnb.runtimes.strays import end_processes, put_tag
+from vfnb.runtimes.strays import end_processes, now, put_tag
 from vfnb.utils.ids import new_id
 
 __all__ = ["MARKER", "SubprocessRuntime"]
@@ -34,6 +34,7 @@ class SubprocessRuntime(Runtime):
         self._box = Box(self.config.workdir)
         self._marker = new_id()
         self._tag = warden.current().tag()
+        self._since = now()
         self._programs: list[Program] = []
         self._stopped = False
 
@@ -75,7 +76,7 @@ class SubprocessRuntime(Runtime):
     def _sweep(self, sessions: Collection[int], grace: float) -> None:
         """End what went to the background."""
         tags = range(self._tag, self._tag + 1)
-        end_processes(f"{MARKER}={self._marker}", sessions, tags, grace=grace)
+        end_processes(f"{MARKER}={self._marker}", sessions, tags, self._since, grace=grace)
 
     async def run(
         self,

@@ -55,6 +55,6 @@ def skim_trace(trace: Trace) -> Skim:
         sampled={node.index for node in nodes if node.sampled},
         partial={node.index for node in nodes if node.partial},
         raws=[node.raw for node in nodes],
-        calls=[plain_call(call) for call in trace.calls],
+        calls=[plain_call(call) for call in trace.dag.calls],
         tokens={node.index: node.end - node.start for node in nodes if node.has_tokens},
     )

@@ -9,11 +9,12 @@ from decimal import Decimal
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
-from vfnb.errors import HookError, ScoringError, StageTimeout, VfnbError
+from vfnb.errors import HookError, HookFailed, ScoringError, StageTimeout, VfnbError
 from vfnb.tasks.calling import call_hook, parameters_of
 from vfnb.tasks.hooks import Hook, plain_spec
 from vfnb.tasks.judges import Judge, JudgeScore
 from vfnb.trace import Reward, Trace
+from vfnb.trace.mending import held
 from vfnb.utils.plain import encodable
 
 if TYPE_CHECKING:
@@ -168,8 +169,17 @@ class _Scoring:
 
     async def call(self, hook: Hook, timeout: float | None, log: Log | None) -> dict[str, float]:
         label = _label(hook)
+        with held(self.trace, label, ScoringError):
+            result = await self._call(hook, label, timeout, log)
+        if isinstance(result, JudgeScore):
+            return self._judged(hook, result)
+        if isinstance(result, dict):
+            return {_name(key, label): _number(value, f"{label}[{key!r}]") for key, value in result.items()}
+        return {hook.spec.name: _number(result, label)}
+
+    async def _call(self, hook: Hook, label: str, timeout: float | None, log: Log | None) -> Any:
         try:
-            result = await call_hook(
+            return await call_hook(
                 hook.function, self.values, label=label, timeout=timeout, log=log, blocked=self._note
             )
         except StageTimeout:
@@ -180,11 +190,6 @@ class _Scoring:
             failure = ScoringError(f"{label} raised {type(error).__name__}: {error}")
             failure.retryable = isinstance(error, VfnbError) and error.retryable  # type: ignore[misc]
             raise failure from error
-        if isinstance(result, JudgeScore):
-            return self._judged(hook, result)
-        if isinstance(result, dict):
-            return {_name(key, label): _number(value, f"{label}[{key!r}]") for key, value in result.items()}
-        return {hook.spec.name: _number(result, label)}
 
     def record(self, hook: Hook, found: dict[str, float]) -> None:
         own, label = hook.spec.name, _label(hook)
@@ -351,4 +356,5 @@ async def _lifecycle(
         trace.info.setdefault("warnings", []).append(line)
 
     values = _values(task, trace, runtime)
-    return await call_hook(method, values, label=label, timeout=timeout, log=log, blocked=note)
+    with held(trace, label, HookFailed):
+        return await call_hook(method, values, label=label, timeout=timeout, log=log, blocked=note)

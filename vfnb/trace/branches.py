@@ -64,7 +64,7 @@ class Branch:
         first = self.graph.nodes[self.id].call
         return [
             call
-            for call in self.graph.calls[first:]
+            for call in self.graph.copied_calls()[first:]
             if (call.prompt_node if call.reply_node is None else call.reply_node) in own
         ]
 

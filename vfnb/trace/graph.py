@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from vfnb.errors import TraceError
-from vfnb.trace.calls import ModelCall, Rewrite, encode_call
+from vfnb.trace.calls import ModelCall, Rewrite, decode_call, encode_call
 from vfnb.trace.counters import Counters
 from vfnb.trace.identity import Identity, content, identity, same
 from vfnb.trace.node import Node, distinct
@@ -51,6 +51,7 @@ class MessageGraph:
         self._cuts: dict[int, list[str]] = {}
         self._known: set[bytes] | None = set()
         self._pins: dict[tuple[int, bytes], tuple[Identity, int]] = {}
+        self._updates = 0
 
     # Reading
 
@@ -64,6 +65,15 @@ class MessageGraph:
         while nodes and nodes[-1].call >= len(calls):  # a commit lists its nodes before its call
             nodes.pop()
         return calls, nodes
+
+    def copied_calls(self) -> list[ModelCall]:
+        """Copies of the calls, made once, for user code: what it writes on them does not reach the record."""
+        updates, copies = self.cache.get("calls", (-1, []))
+        if updates != self._updates:
+            copies = []
+        copies = [*copies, *(decode_call(encode_call(call)) for call in self.calls[len(copies) :])]
+        self.cache["calls"] = self._updates, copies
+        return list(copies)
 
     def children(self, node: int) -> list[int]:
         """Children in order of creation; of -1, the roots."""
@@ -298,6 +308,7 @@ class MessageGraph:
             setattr(call, name, value)
         self.counters.add(call)
         self.version += 1
+        self._updates += 1
         return Delta(call=encode_call(call))
 
     def _add(

@@ -24,7 +24,7 @@ from pydantic import (
     model_validator,
 )
 from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import PydanticSerializationError
+from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from vfnb._late import late
 from vfnb.trace.branches import Branch
@@ -68,6 +68,15 @@ class TaskInfo(BaseModel):
     key: str = ""
     """Stable name across runs."""
     data: dict[str, Any] = {}
+
+    @field_serializer("data", when_used="json")
+    def _plain_data(self, data: dict[str, Any]) -> dict[str, Any]:
+        found: dict[str, Any]
+        try:
+            found = to_jsonable_python(data)
+        except ValueError:  # a hook put something else into it
+            found = plain(data)
+        return found
 
 
 class Reward(BaseModel):
@@ -167,8 +176,8 @@ class Trace(BaseModel):
 
     @property
     def calls(self) -> list[ModelCall]:
-        """The model calls in order."""
-        return list(self._dag.calls)
+        """The model calls in order, as copies: writing on them changes nothing."""
+        return self._dag.copied_calls()
 
     @property
     def branches(self) -> list[Branch]:
