@@ -1,0 +1,94 @@
+"""Qwen Code, Alibaba's coding agent: `qwen -y`."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from typing import Any, ClassVar
+
+from pydantic import Field
+
+from vfnb.agents import HarnessSession
+from vfnb.installs import Npm
+from vfnb.runtimes import ProgramResult
+from vfnb.tasks import Task
+from vfnb_harnesses.agent_program import AgentProgram, AgentProgramConfig, Command, Reading
+from vfnb_harnesses.output import json_lines
+from vfnb_harnesses.prompting import Prompt
+
+__all__ = ["QwenCodeConfig", "QwenCodeHarness"]
+
+HOME = "~/.qwen"
+AUTH = {"chat": "openai", "responses": "openai-responses", "messages": "anthropic"}
+
+
+class QwenCodeConfig(AgentProgramConfig):
+    """Settings of Qwen Code."""
+
+    context_size: int = Field(default=131_072, ge=1)
+    """Tokens of the model's context; the program compacts when a conversation comes near."""
+
+
+class QwenCodeHarness(AgentProgram[QwenCodeConfig]):
+    """Runs `qwen -y --prompt PROMPT`; goes on with `--resume`."""
+
+    NAME: ClassVar[str] = "qwen_code"
+    VERSION: ClassVar[str] = "0.24.4"
+    TESTED: ClassVar[bool] = True
+    DIALECTS: ClassVar[tuple[str, ...]] = ("chat", "responses", "messages")
+    SUPPORTS_MCP: ClassVar[bool] = True
+    SUPPORTS_RESUME: ClassVar[bool] = True
+    SYSTEM_PROMPT: ClassVar[bool] = True
+    SKILLS: ClassVar[bool] = True
+    DISABLE_TOOLS: ClassVar[bool] = True
+    REWRITES: ClassVar[str] = (
+        "arguments re-serialised, white space at the end of reasoning cut; resume: the first message is another"
+    )
+
+    def recipe(self) -> Npm:
+        return Npm("@qwen-code/qwen-code", self.version, program="qwen")
+
+    def command(
+        self, session: HarnessSession, task: Task[Any, Any, Any], prompt: Prompt, *, resume: bool
+    ) -> Command:
+        config = self.config
+        name = str(uuid.uuid5(uuid.NAMESPACE_OID, session.trace.id))
+        argv = ["qwen", "--yolo", "--auth-type", AUTH[self.dialect], "--output-format", "stream-json"]
+        argv += ["--resume" if resume else "--session-id", name]
+        system = session.memory.setdefault("system", prompt.system)  # a resumed session does not keep it
+        if system:
+            argv.append(f"--append-system-prompt={system}")
+        kind = "ANTHROPIC" if self.dialect == "messages" else "OPENAI"
+        env = {
+            f"{kind}_BASE_URL": session.root_url if self.dialect == "messages" else session.base_url,
+            f"{kind}_API_KEY": session.api_key,
+            f"{kind}_MODEL": session.model,
+            "QWEN_CODE_SUPPRESS_YOLO_WARNING": "1",
+        }
+        return Command([*argv, *config.args, f"--prompt={prompt.text}"], env, self._files(session))
+
+    def _files(self, session: HarnessSession) -> dict[str, bytes | str]:
+        servers = session.mcp_servers if session.tools else {}
+        settings = {
+            "general": {"enableAutoUpdate": False},
+            "privacy": {"usageStatisticsEnabled": False},
+            # its memory is written by further model calls after the answer
+            "memory": {"enableManagedAutoMemory": False, "enableManagedAutoDream": False},
+            "model": {"generationConfig": {"contextWindowSize": self.config.context_size}},
+            "tools": {"exclude": self.config.disabled_tools},
+            "mcpServers": {
+                name: {"httpUrl": url, "trust": True, "alwaysLoadTools": True}
+                for name, url in servers.items()
+            },
+        }
+        return {**self.skill_files(f"{HOME}/skills"), f"{HOME}/settings.json": json.dumps(settings)}
+
+    async def read(self, session: HarnessSession, result: ProgramResult) -> Reading:
+        """Its last line of type `result` says how it ended."""
+        ends = [line for line in json_lines(result.stdout) if line.get("type") == "result"]
+        if not ends:
+            return Reading()
+        end = ends[-1]
+        if end.get("is_error"):
+            return Reading(failure=str((end.get("error") or {}).get("message") or end.get("subtype")))
+        return Reading(answer=end.get("result"))
