@@ -50,7 +50,9 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks", description="Measure the performance table."
     )
-    parser.add_argument("--rows", default="", help="numbers, with commas; all by default")
+    parser.add_argument(
+        "--rows", default="", help="numbers, also as 5/responses, with commas; all by default"
+    )
     parser.add_argument("--runs", type=int, default=0, help="runs of each side (default: at least 3)")
     parser.add_argument("--no-peer", action="store_true")
     parser.add_argument("--no-warm-up", action="store_true")
@@ -83,11 +85,12 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _numbers(row: Row) -> set[str]:
-    """`10-12` -> 10, 11, 12; a word is itself."""
+    """`10-12` -> 10, 11, 12; `5/responses` -> itself, 5, responses; a word is itself."""
     if not row.number[0].isdigit():
         return {row.number}
-    first, _, last = row.number.partition("-")
-    return {str(number) for number in range(int(first), int(last or first) + 1)}
+    numbers, _, dialect = row.number.partition("/")
+    first, _, last = numbers.partition("-")
+    return {row.number, dialect} | {str(number) for number in range(int(first), int(last or first) + 1)}
 
 
 if __name__ == "__main__":

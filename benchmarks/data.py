@@ -18,6 +18,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from benchmarks.forms import FORMS, Form
+
 __all__ = ["SHAPES", "Turn", "conversation"]
 
 PIECE = re.compile(r" ?[A-Za-z_]+| ?\d{1,3}| ?[^\sA-Za-z_\d]+|\s+")
@@ -42,17 +44,13 @@ class Turn:
     completion_ids: list[int]
     logprobs: list[float]
 
-    def body(self) -> bytes:
+    def body(self, form: Form = FORMS["chat"]) -> bytes:
         """The request as a program sends it."""
-        return json.dumps({"model": "mock", "messages": self.messages}).encode()
+        return form.request(self.messages)
 
-    def answer(self) -> bytes:
+    def answer(self, form: Form = FORMS["chat"]) -> bytes:
         """The upstream's reply."""
-        choice = {"index": 0, "message": self.reply, "finish_reason": "tool_calls"}
-        counts = {"prompt_tokens": len(self.prompt_ids), "completion_tokens": len(self.completion_ids)}
-        usage = counts | {"total_tokens": sum(counts.values())}
-        reply = {"id": "r", "object": "chat.completion", "created": 1, "model": "mock", "usage": usage}
-        return json.dumps(reply | {"choices": [choice]}).encode()
+        return form.reply(self.reply, (len(self.prompt_ids), len(self.completion_ids)))
 
 
 @cache

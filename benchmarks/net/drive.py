@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from benchmarks.forms import FORMS
 from benchmarks.processes import Helper, cpu_s, helper, python
 
 __all__ = ["REPLY_BYTES", "drive"]
@@ -12,7 +13,7 @@ __all__ = ["REPLY_BYTES", "drive"]
 REPLY_BYTES = 400
 
 
-def drive(server: Helper, **job: Any) -> dict[str, float]:
+def drive(server: Helper, dialect: str = "chat", **job: Any) -> dict[str, float]:
     """Run one job of `net.load` on a server.
 
     Adds `cpu_ms`, the server's CPU time per request.
@@ -22,7 +23,8 @@ def drive(server: Helper, **job: Any) -> dict[str, float]:
     """
     defaults = {"requests": 400, "warm": 64, "stream": False, "turn_bytes": 0, "reply_bytes": REPLY_BYTES}
     with helper(python("net.load")) as load:
-        load.ask(json.dumps({"url": server.ready["url"], "keys": server.ready["keys"]} | defaults | job))
+        url = server.ready["url"].replace(FORMS["chat"].path, FORMS[dialect].path)
+        load.ask(json.dumps({"dialect": dialect, "url": url, "keys": server.ready["keys"]} | defaults | job))
         before = cpu_s(server.pid)
         result: dict[str, float] = load.ask()
         spent = cpu_s(server.pid) - before

@@ -17,11 +17,11 @@ from urllib.parse import urlsplit
 import aiohttp
 from aiohttp import web
 
-PATH = "/v1/chat/completions"
+from benchmarks.forms import FORMS
 
 
 def ready(port: int) -> None:
-    print(json.dumps({"url": f"http://127.0.0.1:{port}{PATH}", "keys": ["none"]}), flush=True)
+    print(json.dumps({"url": f"http://127.0.0.1:{port}{FORMS['chat'].path}", "keys": ["none"]}), flush=True)
 
 
 class Above(asyncio.Protocol):
@@ -77,11 +77,13 @@ async def bare(upstream: str) -> None:
 
 async def pass_through(upstream: str) -> None:
     client = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0), auto_decompress=False)
-    target = upstream + "/chat/completions"
+    root = upstream.removesuffix("/v1")
 
     async def relay(request: web.Request) -> web.StreamResponse:
         body = await request.read()
-        async with client.post(target, data=body, headers={"Content-Type": "application/json"}) as reply:
+        async with client.post(
+            root + request.path, data=body, headers={"Content-Type": "application/json"}
+        ) as reply:
             if reply.content_type != "text/event-stream":
                 return web.Response(body=await reply.read(), content_type="application/json")
             response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
@@ -92,7 +94,7 @@ async def pass_through(upstream: str) -> None:
             return response
 
     app = web.Application(client_max_size=1 << 30)
-    app.router.add_post(PATH, relay)
+    app.router.add_post("/{path:.*}", relay)
     runner = web.AppRunner(app)
     await runner.setup()
     site: Any = web.TCPSite(runner, "127.0.0.1", 0)

@@ -3,8 +3,9 @@
 Reads one JSON line with the job, warms up, prints a JSON line, waits for a line, then runs and prints the figures:
 count, bad, wall_s, rps, p50_ms, p99_ms, first_ms (median time to the first byte of the body).
 
-A job: url, keys, connections, requests (in all), warm (in all), stream, start_bytes (size of a request), turn_bytes
-(0: every request is new; else each connection is one conversation that grows by the reply and so many bytes).
+A job: dialect, url, keys, connections, requests (in all), warm (in all), stream, start_bytes (size of a request),
+turn_bytes (0: every request is new; else each connection is one conversation that grows by the reply and so many
+bytes).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import time
 from typing import Any
 from urllib.parse import urlsplit
 
+from benchmarks.forms import FORMS
 from benchmarks.net.mock import filler
 
 WORDS = "The quick brown fox jumps over the lazy dog. "
@@ -73,19 +75,24 @@ class Requests:
             f"POST {url.path} HTTP/1.1\r\nHost: {url.netloc}\r\nAuthorization: Bearer {key}\r\n"
             "Content-Type: application/json\r\nContent-Length: "
         )
-        self.front = json.dumps({"model": "mock", "stream": job["stream"], "messages": []})[:-2]
+        self.form = FORMS[job["dialect"]]
+        self.front = self.form.front(stream=job["stream"])
         self.growing = job["turn_bytes"]
         self.size = job["start_bytes"]
         self.name = f"{os.getpid()}-{index}"
         self.count = 0
-        self.reply = json.dumps({"role": "assistant", "content": filler(job["reply_bytes"])})
+        self.reply = self.entries({"role": "assistant", "content": filler(job["reply_bytes"])})
         self.history = ""
+
+    def entries(self, message: dict[str, Any]) -> str:
+        """A message as entries of the history."""
+        return ", ".join(json.dumps(item) for item in self.form.items(message))
 
     def next(self) -> bytes:
         """One HTTP request."""
         size = self.growing if self.growing and self.count else self.size
         text = f"{self.name}-{self.count} " + (WORDS * (size // len(WORDS) + 1))[:size]
-        message = json.dumps({"role": "user", "content": text})
+        message = self.entries({"role": "user", "content": text})
         self.count += 1
         if self.growing and self.history:
             message = f"{self.history}, {self.reply}, {message}"

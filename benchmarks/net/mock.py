@@ -1,4 +1,4 @@
-"""A fast stand-in for an OpenAI-compatible server, in a process of its own.
+"""A fast stand-in for a model server that speaks all `FORMS`, in a process of its own.
 
     python -m benchmarks.net.mock --reply-bytes 400 --chunks 20 --chunk-delay 0.05
 
@@ -12,10 +12,11 @@ import asyncio
 import json
 import re
 
+from benchmarks.forms import FORMS
+
 __all__ = ["filler"]
 
 QUESTION = re.compile(rb"What is (\d+) \+ (\d+)\?")
-USAGE = {"prompt_tokens": 64, "completion_tokens": 32, "total_tokens": 96}
 MODELS = b'{"object":"list","data":[{"id":"mock","object":"model"}]}'
 STREAM = re.compile(rb'"stream": ?true')
 LENGTH = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
@@ -47,20 +48,24 @@ class Upstream(asyncio.Protocol):
             if len(self.buffer) < end:
                 return
             body = bytes(memoryview(self.buffer)[head + 4 : end])
-            models = self.buffer.startswith(b"GET ")
+            line = bytes(self.buffer[: self.buffer.find(b"\r\n")])
             del self.buffer[:end]
-            self.answer(body, models)
+            self.answer(line, body)
 
-    def answer(self, body: bytes, models: bool) -> None:
-        if models:
+    def answer(self, line: bytes, body: bytes) -> None:
+        if line.startswith(b"GET "):
             self.transport.write(plain(MODELS))
-        elif STREAM.search(body[:256]) or STREAM.search(body[-256:]):
-            self.stream(events(self.text(body), self.args.chunks))
-        elif self.args.delay:
-            loop = asyncio.get_running_loop()
-            loop.call_later(self.args.delay, self.transport.write, completion(self.text(body)))
+            return
+        form = next(form for form in FORMS.values() if form.path.encode() in line)
+        text = self.text(body)
+        if STREAM.search(body[:256]) or STREAM.search(body[-256:]):
+            self.stream(form.events(text, self.args.chunks))
+            return
+        reply = plain(form.reply({"role": "assistant", "content": text}))
+        if self.args.delay:
+            asyncio.get_running_loop().call_later(self.args.delay, self.transport.write, reply)
         else:
-            self.transport.write(completion(self.text(body)))
+            self.transport.write(reply)
 
     def text(self, body: bytes) -> str:
         found = QUESTION.findall(body[-4096:])
@@ -82,31 +87,6 @@ class Upstream(asyncio.Protocol):
 def plain(body: bytes) -> bytes:
     head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
     return head % len(body) + body
-
-
-def completion(text: str) -> bytes:
-    message = {"role": "assistant", "content": text}
-    reply = {
-        "id": "cmpl-1",
-        "object": "chat.completion",
-        "created": 1700000000,
-        "model": "mock",
-        "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
-        "usage": USAGE,
-    }
-    return plain(json.dumps(reply).encode())
-
-
-def events(text: str, chunks: int) -> list[bytes]:
-    """The server-sent events of one reply, the terminal one last."""
-    base = {"id": "cmpl-1", "object": "chat.completion.chunk", "created": 1700000000, "model": "mock"}
-    step = max(1, -(-len(text) // chunks))
-    deltas: list[dict[str, str]] = [{"content": text[at : at + step]} for at in range(0, len(text), step)]
-    deltas[0]["role"] = "assistant"
-    result = [{"choices": [{"index": 0, "delta": delta, "finish_reason": None}]} for delta in deltas]
-    result.append({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
-    lines = [json.dumps(base | event) for event in (*result, {"choices": [], "usage": USAGE})]
-    return [f"data: {line}\n\n".encode() for line in (*lines, "[DONE]")]
 
 
 async def main(args: argparse.Namespace) -> None:

@@ -8,10 +8,12 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import msgspec
 
 from benchmarks.data import conversation
+from benchmarks.forms import FORMS
 from benchmarks.measure import Figures, Metric, Row, Sides
 from benchmarks.peer import setup
 from benchmarks.processes import json_program, python
@@ -24,15 +26,16 @@ TURNS, LONG = 200, 500
 class Body(msgspec.Struct):
     """A request cut into raw messages."""
 
-    messages: list[msgspec.Raw]
+    messages: list[msgspec.Raw] = []
+    input: list[msgspec.Raw] = []
 
 
-def floor() -> Figures:
+def floor(dialect: str) -> Figures:
     """Compare the known bytes, decode the tail; cut a body whose beginning is unknown into slices."""
-    times = []
+    form, times = FORMS[dialect], []
     known = body = b""
     for turn in conversation("linear", TURNS):
-        body = turn.body()
+        body = turn.body(form)
         start = time.process_time()
         if known and body.startswith(known):
             msgspec.json.decode(b"[" + body[len(known) + 1 : -1])
@@ -58,24 +61,24 @@ def exponent(short: float, long: float, ratio: float) -> float:
     return math.log(long / short) / math.log(ratio)
 
 
-def side(interpreter: object, module: str, long: int) -> Figures:
+def side(interpreter: object, module: str, long: int, *dialect: str) -> Figures:
     command = [*python(module, str(interpreter))]
-    result: Figures = json_program([*command, "linear", TURNS])
-    more = json_program([*command, "linear", long])
+    result: Figures = json_program([*command, "linear", TURNS, *dialect])
+    more = json_program([*command, "linear", long, *dialect])
     result["exponent"] = exponent(result["total_ms"], more["total_ms"], long / TURNS)
     for shape in ("compaction", "subagents"):
-        figures = json_program([*command, shape, TURNS])
+        figures = json_program([*command, shape, TURNS, *dialect])
         result[f"{shape}_ms"] = figures["total_ms"]
     return result
 
 
 @contextmanager
-def open_recording(peer: bool) -> Iterator[Sides]:
+def open_recording(peer: bool, dialect: str) -> Iterator[Sides]:
     sides: Sides = {
-        "floor": floor,
-        "ours": lambda: side(sys.executable, "ours.record", LONG),
+        "floor": partial(floor, dialect),
+        "ours": lambda: side(sys.executable, "ours.record", LONG, dialect),
     }
-    if peer:
+    if peer and dialect == "chat":
         sides["peer"] = lambda: side(setup.PYTHON, "peer.record", TURNS // 2)
     yield sides
 
@@ -91,9 +94,10 @@ def open_limits(peer: bool) -> Iterator[Sides]:
     yield sides
 
 
-ROWS = [
-    Row(
-        "3",
+def row(dialect: str) -> Row:
+    """Row 3 in one dialect."""
+    return Row(
+        "3" if dialect == "chat" else f"3/{dialect}",
         "request bytes to recorded turn, 200 turns of 1 k tokens",
         [
             Metric("total_ms", "all turns", "ms", 100),
@@ -104,8 +108,12 @@ ROWS = [
             Metric("compaction_ms", "all turns, compaction", "ms", 100),
             Metric("subagents_ms", "all turns, 8 subagents", "ms", 100),
         ],
-        open_recording,
-    ),
+        partial(open_recording, dialect=dialect),
+    )
+
+
+ROWS = [
+    *map(row, FORMS),
     Row(
         "4",
         "limit checks before a call, 200 side branches",

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any
 
+from benchmarks.forms import FORMS
 from benchmarks.measure import Figures, Metric, Row, Sides
 from benchmarks.net.drive import REPLY_BYTES, drive
 from benchmarks.peer import setup
@@ -16,6 +17,7 @@ __all__ = ["ROWS"]
 
 SESSIONS = 128
 SMALL, MIDDLE, LARGE = 1_000, 100_000, 1_000_000
+Drive = Callable[..., dict[str, float]]
 TURN_BYTES = 4_000  # about 1,000 tokens
 
 
@@ -49,7 +51,7 @@ def opened(peer: bool, work: Any, flags: tuple[object, ...] = ()) -> Iterator[Si
         yield sides
 
 
-def small_calls(server: Helper, running: dict[str, Helper]) -> Figures:
+def small_calls(server: Helper, running: dict[str, Helper], drive: Drive = drive) -> Figures:
     """1 kB bodies at three concurrencies, plain and streamed."""
     direct = drive(running["direct"], connections=1, start_bytes=SMALL)
     result: Figures = {}
@@ -63,7 +65,7 @@ def small_calls(server: Helper, running: dict[str, Helper]) -> Figures:
     return result | {"sse_cpu": streamed["cpu_ms"], "sse_rps": streamed["rps"]}
 
 
-def large_calls(server: Helper, running: dict[str, Helper]) -> Figures:
+def large_calls(server: Helper, running: dict[str, Helper], drive: Drive = drive) -> Figures:
     """Fresh bodies of 100 kB and 1 MB, and one conversation that starts with 1 MB."""
     middle = drive(server, connections=1, start_bytes=MIDDLE, requests=60, warm=8)
     large = drive(server, connections=1, start_bytes=LARGE, requests=20, warm=4)
@@ -71,7 +73,7 @@ def large_calls(server: Helper, running: dict[str, Helper]) -> Figures:
     return {"middle_ms": middle["cpu_ms"], "large_ms": large["cpu_ms"], "known_ms": known["cpu_ms"]}
 
 
-def first_byte(server: Helper, running: dict[str, Helper]) -> Figures:
+def first_byte(server: Helper, running: dict[str, Helper], drive: Drive = drive) -> Figures:
     """A stream of 20 events, one every 50 ms."""
     job: dict[str, Any] = {"connections": 1, "start_bytes": 100, "requests": 3, "warm": 1, "stream": True}
     through, direct = drive(server, **job), drive(running["direct"], **job)
@@ -85,38 +87,52 @@ def long_conversation(server: Helper, running: dict[str, Helper]) -> Figures:
     return {"cpu_s": figures["cpu_ms"] * figures["count"] / 1000, "wall_s": figures["wall_s"]}
 
 
+def rows(dialect: str) -> list[Row]:
+    """Rows 5, 6 and 7 in one dialect."""
+    send = partial(drive, dialect=dialect)
+    suffix = "" if dialect == "chat" else f"/{dialect}"
+    return [
+        Row(
+            f"5{suffix}",
+            "relayed call of 1 kB, recorded and durable; floor: aiohttp pass-through",
+            [
+                Metric("cpu_1", "CPU, 1 at a time", "ms", 0.5),
+                Metric("cpu_32", "CPU, 32 at a time", "ms", 0.5),
+                Metric("cpu_128", "CPU, 128 at a time", "ms", 0.5),
+                Metric("rps_32", "calls a second at 32", "/s", 1500, more_is_better=True),
+                Metric("tail_32", "p99 / p50 at 32", "", 3.0),
+                Metric("added_ms", "added p50, 1 at a time", "ms", 0.6),
+                Metric("sse_cpu", "CPU, streamed, 32 at a time", "ms", 0.5),
+                Metric("sse_rps", "streams a second at 32", "/s", 1500, more_is_better=True),
+            ],
+            partial(opened, work=partial(small_calls, drive=send)),
+        ),
+        Row(
+            f"6{suffix}",
+            "relayed call of 100 kB and 1 MB; floor: aiohttp pass-through",
+            [
+                Metric("middle_ms", "CPU, 100 kB", "ms", 1.0),
+                Metric("large_ms", "CPU, 1 MB", "ms", 8.0),
+                Metric("known_ms", "CPU, 1 MB with a known beginning", "ms", 5.0),
+            ],
+            partial(opened, work=partial(large_calls, drive=send)),
+        ),
+        Row(
+            f"7{suffix}",
+            "first byte of a 1 s stream; floor: aiohttp pass-through",
+            [
+                Metric("first_ms", "first byte", "ms"),
+                Metric("added_first_ms", "later than upstream", "ms", 3.0),
+            ],
+            partial(
+                opened, work=partial(first_byte, drive=send), flags=("--chunks", 20, "--chunk-delay", 0.05)
+            ),
+        ),
+    ]
+
+
 ROWS = [
-    Row(
-        "5",
-        "relayed call of 1 kB, recorded and durable; floor: aiohttp pass-through",
-        [
-            Metric("cpu_1", "CPU, 1 at a time", "ms", 0.5),
-            Metric("cpu_32", "CPU, 32 at a time", "ms", 0.5),
-            Metric("cpu_128", "CPU, 128 at a time", "ms", 0.5),
-            Metric("rps_32", "calls a second at 32", "/s", 1500, more_is_better=True),
-            Metric("tail_32", "p99 / p50 at 32", "", 3.0),
-            Metric("added_ms", "added p50, 1 at a time", "ms", 0.6),
-            Metric("sse_cpu", "CPU, streamed, 32 at a time", "ms", 0.5),
-            Metric("sse_rps", "streams a second at 32", "/s", 1500, more_is_better=True),
-        ],
-        partial(opened, work=small_calls),
-    ),
-    Row(
-        "6",
-        "relayed call of 100 kB and 1 MB; floor: aiohttp pass-through",
-        [
-            Metric("middle_ms", "CPU, 100 kB", "ms", 1.0),
-            Metric("large_ms", "CPU, 1 MB", "ms", 8.0),
-            Metric("known_ms", "CPU, 1 MB with a known beginning", "ms", 5.0),
-        ],
-        partial(opened, work=large_calls),
-    ),
-    Row(
-        "7",
-        "first byte of a 1 s stream; floor: aiohttp pass-through",
-        [Metric("first_ms", "first byte", "ms"), Metric("added_first_ms", "later than upstream", "ms", 3.0)],
-        partial(opened, work=first_byte, flags=("--chunks", 20, "--chunk-delay", 0.05)),
-    ),
+    *(row for dialect in FORMS for row in rows(dialect)),
     Row(
         "17",
         "200-turn conversation through the server; floor: aiohttp pass-through",
