@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from vfnb.clients.price import Price
-from vfnb.dialects import Dialect, Split
+from vfnb.dialects import Dialect, Split, StreamReader
 from vfnb.errors import ModelError
 from vfnb.types import Messages, Response, Tool
 
@@ -54,6 +54,10 @@ class Reply:
     body: bytes | None = None
     chunks: AsyncIterator[bytes] | None = None
     """Raw stream; raises `ModelError`s. Closing it (`aclose`) ends the upstream call."""
+    reader: StreamReader | None = None
+    """Reads `chunks` and gives what the program gets, if they are in another dialect than the request."""
+    dropped: list[str] = field(default_factory=list)
+    """What of the request could not be carried to the upstream's dialect."""
     tokens: Any = None
     """A token turn (`vfnb.trace.tokens`), if the client knows the exact tokens."""
     sampling_sent: dict[str, Any] = field(default_factory=dict)

@@ -1,8 +1,9 @@
-"""The relay: calls go to an OpenAI-compatible server as the program wrote them."""
+"""The relay: calls go to a model server, as the program wrote them or translated to what the server speaks."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import random
 from functools import partial
@@ -16,6 +17,8 @@ from vfnb.clients.connection import Connection
 from vfnb.clients.limits import endpoint
 from vfnb.clients.outgoing import Outgoing, outgoing
 from vfnb.clients.price import Price, price_of
+from vfnb.clients.translated import Translator
+from vfnb.dialects import Dialect, get
 from vfnb.errors import (
     ConfigError,
     ModelError,
@@ -29,6 +32,7 @@ from vfnb.errors import (
 
 __all__ = ["Relay"]
 
+_log = logging.getLogger("vfnb.clients")
 _LONGEST_WAIT = 120.0
 _RETRIED = (UpstreamConnection, UpstreamRateLimited, UpstreamServerError, UpstreamMalformed)
 
@@ -36,10 +40,17 @@ _RETRIED = (UpstreamConnection, UpstreamRateLimited, UpstreamServerError, Upstre
 class Relay(ModelClient):
     """Passes calls on, changing only the model, the credentials and what the run overrides.
 
+    With `dialect=`, calls of programs that speak another one are translated, there and back, streams as they
+    come; what cannot be carried is on the call's record (`dropped`) or refused, see `docs/translation.md`.
+
     Args:
         model: name that the upstream knows; the program's own name if empty.
-        base_url: root of the server, with or without `/v1`; `OPENAI_BASE_URL` if not given.
+        base_url: root of the server, with or without `/v1`; `OPENAI_BASE_URL` if not given, with `dialect=` that
+            dialect's variable (`ANTHROPIC_BASE_URL` for `messages`, `GOOGLE_GEMINI_BASE_URL` for `gemini`).
+        dialect: what the server speaks: `chat`, `responses`, `messages`, `gemini` or another that can write
+            requests. None: whatever the program speaks.
         api_key_var: name of the environment variable with the key. It is read at each call and never kept.
+            `""` is `OPENAI_API_KEY`, with `dialect=` that dialect's (`ANTHROPIC_API_KEY`, `GEMINI_API_KEY`).
             None for a server without keys; a server on this machine needs none.
         headers: more headers; a value `env:NAME` is read from the environment at each call.
         max_concurrency: most calls at once. This and the next two are shared by all clients of this process
@@ -61,7 +72,8 @@ class Relay(ModelClient):
         model: str = "",
         *,
         base_url: str | None = None,
-        api_key_var: str | None = "OPENAI_API_KEY",
+        dialect: str | None = None,
+        api_key_var: str | None = "",
         headers: dict[str, str] | None = None,
         max_concurrency: int | None = None,
         rpm: int | None = None,
@@ -77,9 +89,13 @@ class Relay(ModelClient):
                 raise ConfigError(f"{name}={value}: it must be at least 1, or None for no limit")
         if base_url is not None and urlsplit(base_url).scheme not in ("http", "https"):
             raise ConfigError(f"base_url={base_url!r} must start with http:// or https://")
-        if api_key_var is not None and not api_key_var.isidentifier():
+        if api_key_var and not api_key_var.isidentifier():
             raise ConfigError("api_key_var is the name of an environment variable, not the key itself")
         self.name = model
+        self._dialect = None if dialect is None else _upstream(dialect)
+        speaks = self._dialect or get("chat")
+        self._base_url_var = speaks.base_url_var
+        api_key_var = speaks.api_key_var if api_key_var == "" else api_key_var
         self.price = price_of(price)
         self._base_url = base_url
         self._key_var = api_key_var
@@ -89,28 +105,36 @@ class Relay(ModelClient):
         self._max_retries = max_retries
         self._retry_wait = retry_wait
         self._ask_usage = ask_usage
+        self._told: set[str] = set()
         self._connection = Connection(timeout)
         self._endpoint = endpoint(self.base_url, api_key_var, model)
         self._endpoint.configure(max_concurrency, rpm, tpm)
 
     @property
     def base_url(self) -> str | None:
-        """The server's root as given or as in `OPENAI_BASE_URL` now."""
-        return self._base_url or os.environ.get("OPENAI_BASE_URL") or None
+        """The server's root as given or as in the environment now."""
+        return self._base_url or os.environ.get(self._base_url_var) or None
+
+    @property
+    def dialect(self) -> str | None:
+        """What the server speaks; None if it speaks what the program does."""
+        return None if self._dialect is None else self._dialect.name
 
     def identity(self) -> dict[str, Any]:
-        return {
+        data = {
             "kind": "relay",
             "model": self.name,
             "base_url": address.public_url(self.base_url),
             "headers": address.public_headers(self._headers),
         }
+        return data if self._dialect is None else data | {"dialect": self.dialect}
 
     def settings(self) -> dict[str, Any]:
         price = self.price
         return {
             "name": self.name,
             "base_url": address.public_url(self.base_url),
+            "dialect": self.dialect,
             "api_key_var": self._key_var,
             "headers": address.public_headers(self._headers),
             **self._bounds,
@@ -123,7 +147,8 @@ class Relay(ModelClient):
 
     def __repr__(self) -> str:
         where = address.public_url(self.base_url)
-        return f"Relay({self.name!r}, base_url={where!r}, api_key_var={self._key_var!r})"
+        speaks = "" if self._dialect is None else f", dialect={self.dialect!r}"
+        return f"Relay({self.name!r}, base_url={where!r}{speaks}, api_key_var={self._key_var!r})"
 
     def check(self) -> None:
         address.read_key(self._key_var, self._root())
@@ -133,15 +158,16 @@ class Relay(ModelClient):
         root = self.base_url
         if root is None:
             raise ConfigError(
-                f"no server for model {self.name!r}: pass base_url= to vf.Relay or set OPENAI_BASE_URL"
+                f"no server for model {self.name!r}: pass base_url= to vf.Relay or set {self._base_url_var}"
             )
         return root
 
     async def probe(self, timeout: float = 5.0) -> None:
         root = self._root()
-        url = address.endpoint_url(root, "/v1/models")
+        speaks = self._dialect or get("chat")
+        url = address.endpoint_url(root, speaks.models_path)
         key = address.read_key(self._key_var, root)
-        headers = address.resolve_headers(self._headers) | ({"Authorization": f"Bearer {key}"} if key else {})
+        headers = address.resolve_headers(self._headers) | (speaks.auth(key) if key else {})
         shown = address.public_url(url) or url
         try:
             async with asyncio.timeout(timeout):
@@ -163,7 +189,25 @@ class Relay(ModelClient):
         await self._connection.close()
 
     async def call(self, request: ModelRequest) -> Reply:
-        call = outgoing(request, self.name, ask_usage=self._ask_usage)
+        if self._dialect is None or self._dialect.name == request.dialect.name:
+            return await self._call(request, outgoing(request, self.name, ask_usage=self._ask_usage))
+        translator = Translator(request, self._dialect, self.name)
+        self._tell(request.dialect.name, translator.dropped)
+        try:
+            return translator.back(await self._call(translator.request, translator.outgoing))
+        except ModelError as error:
+            error.body = b""  # it has the form of the other dialect; the message has its words
+            raise
+
+    def _tell(self, program: str, dropped: list[str]) -> None:
+        """Report what cannot be carried, once."""
+        new = [what for what in dropped if what not in self._told]
+        self._told.update(new)
+        if new:
+            text = "not carried from %s to %s: %s. docs/translation.md says what is"
+            _log.warning(text, program, self.dialect, ", ".join(new))
+
+    async def _call(self, request: ModelRequest, call: Outgoing) -> Reply:
         failed: list[ModelError] = []
         while True:
             try:
@@ -213,6 +257,13 @@ class Relay(ModelClient):
             text = f"{target.shown}: the call's deadline passed while it waited for the endpoint's limits"
             raise UpstreamTimeout(text) from error
         return await attempt(request, call, self._connection, permit, target)
+
+
+def _upstream(name: str) -> Dialect[Any, Any]:
+    dialect = get(name)
+    if type(dialect).request is Dialect.request:
+        dialect.request([], [], "", {}, stream=False)  # says what to define
+    return dialect
 
 
 def _too_late(deadline: float | None, wait: float) -> bool:

@@ -15,7 +15,8 @@ import msgspec
 
 from vfnb.dialects import registry
 from vfnb.dialects.faults import RequestError, json_error, looks_like_overflow
-from vfnb.dialects.lenient import dumps, loads
+from vfnb.dialects.lenient import loads
+from vfnb.dialects.pieces import StreamWriter, WholeWriter
 from vfnb.dialects.reader import LastEventReader, StreamReader
 from vfnb.errors import ConfigError
 from vfnb.types import HostedResult, Messages, Response, Tool
@@ -54,16 +55,19 @@ class Dialect(ABC, Generic[ReqT, RespT]):
     """Error type that goes with `stop_status`."""
     stop_code: ClassVar[str | None] = None
     """Error code that goes with `stop_status`."""
+    id_prefix: ClassVar[str] = ""
+    """How the ids of replies begin."""
     base_url_var: ClassVar[str] = "OPENAI_BASE_URL"
     """Environment variable with the root of an upstream, for `vf.Relay(dialect=...)` without `base_url=`."""
     api_key_var: ClassVar[str] = "OPENAI_API_KEY"
     """Environment variable with an upstream's key."""
     models_path: ClassVar[str] = "/v1/models"
     """GET path of the list of models; `/ID` after it is one of them."""
+    carries: ClassVar[frozenset[str]] = frozenset()
+    """What `request` can write besides texts, calls and functions: `image`, `audio`, `file`, `file_url`,
+    `result_media` (these in the result of a tool), `reasoning` (its text, of earlier answers)."""
     client_header: ClassVar[str] = ""
     """Header, in lower case, that only programs of this dialect send: it tells them on paths that many share."""
-    id_prefix: ClassVar[str] = ""
-    """How the ids of replies begin."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -182,12 +186,12 @@ class Dialect(ABC, Generic[ReqT, RespT]):
         """The top-level changes that put the run's model and settings into a request."""
         changes: Changes = {}
         if model and model != self.model(fields):
-            changes["model"] = dumps(model)
+            changes["model"] = msgspec.json.encode(model)
         for key, value in sampling.items():
             if key == "extra_body":
-                changes |= {name: dumps(entry) for name, entry in value.items()}
+                changes |= {name: msgspec.json.encode(entry) for name, entry in value.items()}
             elif value is not None:
-                changes[key] = dumps(value)
+                changes[key] = msgspec.json.encode(value)
         return changes
 
     def request(
@@ -256,6 +260,16 @@ class Dialect(ABC, Generic[ReqT, RespT]):
         `usage` is whether the program asked for usage. The last element is the terminal event.
         """
         raise ConfigError(f"dialect {self.name!r} cannot write streams: define frame_stream(response, model)")
+
+    def writer(self, model: str, created: int, *, usage: bool = True, identity: str = "") -> StreamWriter:
+        """Writes one streamed reply, piece by piece as a reader of another dialect tells them.
+
+        Without a writer of its own a dialect's programs get translated streams in one piece, at the end.
+
+        Args:
+            identity: id of the reply.
+        """
+        return WholeWriter(self, model, created, usage)
 
     def wants_usage(self, fields: Raws) -> bool:
         """Whether a streamed reply should report usage."""

@@ -16,6 +16,7 @@ from vfnb.dialects.chat_stream import ChatReader
 from vfnb.dialects.faults import RequestError
 from vfnb.dialects.lenient import dumps
 from vfnb.dialects.parts import Split
+from vfnb.dialects.pieces import StreamWriter
 from vfnb.dialects.reader import StreamReader
 from vfnb.types import Messages, Response, Tool
 
@@ -29,6 +30,7 @@ class Chat(Dialect[dict[str, Any], dict[str, Any]]):
     routes: ClassVar[tuple[str, ...]] = ("/v1/chat/completions",)
     history: ClassVar[str | None] = "messages"
     id_prefix: ClassVar[str] = "chatcmpl-"
+    carries: ClassVar[frozenset[str]] = frozenset({"image", "audio", "file", "reasoning"})
     stop_status: ClassVar[int] = 401
     stop_kind: ClassVar[str] = "authentication_error"
     stop_code: ClassVar[str | None] = "invalid_api_key"
@@ -94,6 +96,9 @@ class Chat(Dialect[dict[str, Any], dict[str, Any]]):
         self, response: Response, model: str, created: int = 0, *, usage: bool = True, size: int = 16
     ) -> list[bytes]:
         return chat_frame.frame_stream(response, model, created, usage=usage, size=size)
+
+    def writer(self, model: str, created: int, *, usage: bool = True, identity: str = "") -> StreamWriter:
+        return chat_frame.ChatWriter(model, created, usage=usage, identity=identity)
 
     def ask_usage(self, fields: Raws) -> Changes:
         if self.wants_usage(fields) or not self.streams(fields):

@@ -8,9 +8,10 @@ from uuid import uuid4
 
 from vfnb.dialects import chat_encode
 from vfnb.dialects.lenient import dumps
+from vfnb.dialects.pieces import LiveWriter, Piece
 from vfnb.types import Response
 
-__all__ = ["frame", "frame_stream"]
+__all__ = ["ChatWriter", "frame", "frame_stream"]
 
 _REASONS = {"error": "stop"}
 
@@ -92,3 +93,42 @@ def _deltas(message: dict[str, Any], size: int) -> Iterator[dict[str, Any]]:
 def _pieces(text: str, size: int) -> Iterator[str]:
     for start in range(0, len(text), size):
         yield text[start : start + size]
+
+
+_KEYS = {"text": "content", "reasoning": "reasoning_content", "refusal": "refusal"}
+
+
+class ChatWriter(LiveWriter):
+    """Writes `chat.completion.chunk` events piece by piece."""
+
+    def __init__(self, model: str, created: int, *, usage: bool, identity: str) -> None:
+        super().__init__()
+        self._usage = usage
+        self._shell = {"id": identity, "object": "chat.completion.chunk", "created": created, "model": model}
+        self._kinds: dict[int, str] = {}
+
+    def _event(self, **keys: Any) -> bytes:
+        return b"data: " + dumps(self._shell | keys) + b"\n\n"
+
+    def _chunk(self, delta: dict[str, Any], reason: str | None = None) -> bytes:
+        return self._event(choices=[{"index": 0, "delta": delta, "finish_reason": reason}])
+
+    def open(self) -> bytes:
+        return self._chunk({"role": "assistant", "content": ""})
+
+    def piece(self, piece: Piece) -> bytes:
+        if piece.call is not None:
+            call = chat_encode.tool_call(piece.call)
+            self._kinds[piece.number] = call["type"]
+            return self._chunk({"tool_calls": [{"index": piece.number, **call}]})
+        if piece.kind == "arguments":
+            kind = self._kinds[piece.number]
+            field = "input" if kind == "custom" else "arguments"
+            return self._chunk({"tool_calls": [{"index": piece.number, kind: {field: piece.text}}]})
+        return self._chunk({_KEYS[piece.kind]: piece.text})
+
+    def finish(self, response: Response) -> bytes:
+        events = [self._chunk({}, _finish(response))]
+        if self._usage and response.usage is not None:
+            events.append(self._event(choices=[], usage=chat_encode.usage(response.usage)))
+        return b"".join([*events, b"data: [DONE]\n\n"])

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
 from vfnb.dialects import chat_decode
 from vfnb.dialects.lenient import loads, mended
+from vfnb.dialects.pieces import Piece
 from vfnb.dialects.reader import StreamReader
-from vfnb.types import Response
+from vfnb.types import Response, ToolCall
 
 __all__ = ["ChatReader"]
 
-_TEXTS = ("content", "reasoning_content", "reasoning", "refusal")
+_TEXTS: dict[str, Literal["text", "reasoning", "refusal"]] = {
+    "content": "text",
+    "reasoning_content": "reasoning",
+    "reasoning": "reasoning",
+    "refusal": "refusal",
+}
 
 
 class _Delta(msgspec.Struct, forbid_unknown_fields=True, gc=False):
@@ -126,6 +132,8 @@ class ChatReader(StreamReader):
         return True
 
     def _text(self, key: str, text: str) -> None:
+        if self.pieces is not None and (key != "reasoning" or "reasoning_content" not in self._texts):
+            self.pieces.append(Piece(_TEXTS[key], text))
         if key in self._texts:
             self._texts[key].append(text)
         else:
@@ -178,6 +186,8 @@ class ChatReader(StreamReader):
             self._calls.append(call)
             if isinstance(index, int):
                 self._by_index[index] = call
+        if self.pieces is not None:
+            self._tell(fragment, call)
         for key, value in fragment.items():
             if value is None or key == "index":
                 continue
@@ -188,6 +198,21 @@ class ChatReader(StreamReader):
                 call[key] = value or call.get(key, "")
             else:
                 call[key] = _joined(call.get(key), value)
+
+    def _tell(self, fragment: dict[str, Any], call: dict[str, Any]) -> None:
+        """The pieces of a fragment; a call starts when its name is known."""
+        assert self.pieces is not None
+        kind = "custom" if "custom" in fragment or "custom" in call else "function"
+        body = fragment.get(kind)
+        body = body if isinstance(body, dict) else {}
+        number = next(place for place, known in enumerate(self._calls) if known is call)
+        identity, name = fragment.get("id") or call.get("id"), body.get("name")
+        if name and not (call.get(kind) or {}).get("name"):
+            started = ToolCall(id=str(identity or ""), name=str(name), type=kind)
+            self.pieces.append(Piece("call", number=number, call=started))
+        said = body.get("input" if kind == "custom" else "arguments")
+        if isinstance(said, str) and said:
+            self.pieces.append(Piece("arguments", said, number))
 
     def response(self) -> Response:
         if not self._answered:

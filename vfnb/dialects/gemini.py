@@ -16,9 +16,10 @@ import msgspec
 from vfnb.dialects import gemini_decode, gemini_encode, gemini_sampling
 from vfnb.dialects.base import Changes, Dialect, Raws, load
 from vfnb.dialects.faults import RequestError
-from vfnb.dialects.gemini_stream import GeminiReader, joined
+from vfnb.dialects.gemini_stream import GeminiReader, GeminiWriter, joined
 from vfnb.dialects.lenient import dumps, loads
 from vfnb.dialects.parts import Split
+from vfnb.dialects.pieces import StreamWriter
 from vfnb.dialects.reader import StreamReader
 from vfnb.types import AssistantMessage, Messages, Response, TextContentPart, Tool
 
@@ -57,6 +58,7 @@ class Gemini(Dialect[dict[str, Any], dict[str, Any]]):
     )
     history: ClassVar[str | None] = "contents"
     head_keys: ClassVar[tuple[str, ...]] = ("systemInstruction", "system_instruction")
+    carries: ClassVar[frozenset[str]] = frozenset({"image", "audio", "file", "file_url", "result_media"})
     stop_status: ClassVar[int] = 400
     stop_kind: ClassVar[str] = "FAILED_PRECONDITION"
     base_url_var: ClassVar[str] = "GOOGLE_GEMINI_BASE_URL"
@@ -197,6 +199,9 @@ class Gemini(Dialect[dict[str, Any], dict[str, Any]]):
 
     def reader(self, *, usage: bool = True) -> StreamReader:
         return GeminiReader()
+
+    def writer(self, model: str, created: int, *, usage: bool = True, identity: str = "") -> StreamWriter:
+        return GeminiWriter(model, identity)
 
     def keepalive(self) -> bytes:
         return b"\r\n\r\n"  # Google's own client takes a comment for the start of an error

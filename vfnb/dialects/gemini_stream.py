@@ -1,16 +1,18 @@
-"""Reader of Gemini streams: each event is a reply with the parts that are new."""
+"""Gemini streams, read and written: each event is a reply with the parts that are new."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
-from vfnb.dialects import gemini_decode
+from vfnb.dialects import gemini_decode, gemini_encode
 from vfnb.dialects.gemini_decode import get
 from vfnb.dialects.lenient import loads
+from vfnb.dialects.pieces import LiveWriter, Piece
 from vfnb.dialects.reader import StreamReader
-from vfnb.types import Response
+from vfnb.types import AssistantMessage, Response
 
-__all__ = ["GeminiReader", "joined"]
+__all__ = ["GeminiReader", "GeminiWriter", "joined"]
 
 
 class GeminiReader(StreamReader):
@@ -19,6 +21,7 @@ class GeminiReader(StreamReader):
     def __init__(self) -> None:
         super().__init__()
         self._chunks: list[dict[str, Any]] = []
+        self._calls = 0
 
     def take(self, data: bytes) -> bool:
         try:
@@ -32,11 +35,25 @@ class GeminiReader(StreamReader):
             self.error = error if isinstance(error, dict) else {"message": str(error)}
             return True
         self._chunks.append(chunk)
+        if self.pieces is not None:
+            self.pieces += self._told(chunk)
         return self._ends(chunk)
 
+    def _told(self, chunk: dict[str, Any]) -> Iterator[Piece]:
+        for part in _parts_of(chunk):
+            made, text = get(part, "functionCall"), get(part, "text")
+            if isinstance(made, dict):
+                (message,) = gemini_decode.content({"role": "model", "parts": [part]})
+                assert isinstance(message, AssistantMessage)
+                call = message.tool_calls[0]
+                yield Piece("call", number=self._calls, call=call.model_copy(update={"arguments": ""}))
+                yield Piece("arguments", call.arguments, self._calls)
+                self._calls += 1
+            elif isinstance(text, str) and text:
+                yield Piece("reasoning" if part.get("thought") is True else "text", text)
+
     def _ends(self, chunk: dict[str, Any]) -> bool:
-        candidates = chunk.get("candidates")
-        first = candidates[0] if isinstance(candidates, list) and candidates else None
+        first = _first(chunk)
         done = get(first, "finishReason") or get(get(chunk, "promptFeedback"), "blockReason")
         self.complete = (self.complete or bool(done)) and self.error is None
         return self.complete
@@ -57,12 +74,46 @@ def joined(chunks: list[Any]) -> dict[str, Any]:
         if not isinstance(chunk, dict):
             continue
         whole |= chunk
-        candidates = chunk.get("candidates")
-        first = candidates[0] if isinstance(candidates, list) and candidates else None
-        if isinstance(first, dict):
-            candidate |= first
-            said = get(first.get("content"), "parts")
-            parts += said if isinstance(said, list) else []
+        candidate |= _first(chunk)
+        parts += _parts_of(chunk)
     if candidate:
         whole["candidates"] = [candidate | {"content": {"role": "model", "parts": parts}}]
     return whole
+
+
+def _first(chunk: dict[str, Any]) -> dict[str, Any]:
+    candidates = chunk.get("candidates")
+    first = candidates[0] if isinstance(candidates, list) and candidates else None
+    return first if isinstance(first, dict) else {}
+
+
+def _parts_of(chunk: dict[str, Any]) -> list[Any]:
+    """The parts that an event adds."""
+    said = get(_first(chunk).get("content"), "parts")
+    return said if isinstance(said, list) else []
+
+
+class GeminiWriter(LiveWriter):
+    """Writes events piece by piece; a call goes out whole, when the answer is."""
+
+    def __init__(self, model: str, identity: str) -> None:
+        super().__init__()
+        self._model = model
+        self._identity = identity
+
+    def open(self) -> bytes:
+        return b""
+
+    def piece(self, piece: Piece) -> bytes:
+        if piece.kind in ("call", "arguments"):
+            return b""
+        part: dict[str, Any] = {"text": piece.text}
+        return self._event([part | {"thought": True} if piece.kind == "reasoning" else part], None)
+
+    def finish(self, response: Response) -> bytes:
+        made = [part for part in gemini_encode.said(response.message) if "functionCall" in part]
+        return self._event(made, response)
+
+    def _event(self, parts: list[dict[str, Any]], response: Response | None) -> bytes:
+        shown = response or Response(message=AssistantMessage(), id=self._identity)
+        return gemini_encode.event(gemini_encode.reply(shown, self._model, parts, last=response is not None))

@@ -23,6 +23,7 @@ from vfnb.dialects.faults import RequestError
 from vfnb.dialects.lenient import dumps
 from vfnb.dialects.messages_stream import MessagesReader
 from vfnb.dialects.parts import Split
+from vfnb.dialects.pieces import StreamWriter
 from vfnb.dialects.reader import StreamReader
 from vfnb.types import HostedResult, Messages, Response, SystemMessage, Tool
 
@@ -39,6 +40,8 @@ class AnthropicMessages(Dialect[dict[str, Any], dict[str, Any]]):
     routes: ClassVar[tuple[str, ...]] = ("/v1/messages",)
     history: ClassVar[str | None] = "messages"
     head_keys: ClassVar[tuple[str, ...]] = ("system",)
+    carries: ClassVar[frozenset[str]] = frozenset({"image", "file", "file_url", "result_media"})
+    id_prefix: ClassVar[str] = "msg_"
     stop_status: ClassVar[int] = 403
     stop_kind: ClassVar[str] = "permission_error"
     base_url_var: ClassVar[str] = "ANTHROPIC_BASE_URL"
@@ -134,6 +137,9 @@ class AnthropicMessages(Dialect[dict[str, Any], dict[str, Any]]):
 
     def reader(self, *, usage: bool = True) -> StreamReader:
         return MessagesReader()
+
+    def writer(self, model: str, created: int, *, usage: bool = True, identity: str = "") -> StreamWriter:
+        return messages_frame.MessagesWriter(model, identity)
 
     def error_body(
         self, status: int, message: str, kind: str | None = None, code: str | None = None

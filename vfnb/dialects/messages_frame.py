@@ -11,9 +11,10 @@ import msgspec
 from vfnb.dialects import messages_encode
 from vfnb.dialects.lenient import dumps
 from vfnb.dialects.messages_usage import stop_reason, wire_usage
+from vfnb.dialects.pieces import LiveWriter, Piece
 from vfnb.types import Response
 
-__all__ = ["event", "frame", "frame_stream"]
+__all__ = ["MessagesWriter", "event", "frame", "frame_stream"]
 
 
 def _shell(response: Response, model: str) -> dict[str, Any]:
@@ -95,3 +96,65 @@ def _json(text: str, size: int) -> list[dict[str, Any]]:
 def _cut(text: str, size: int) -> Iterator[str]:
     for start in range(0, len(text), size):
         yield text[start : start + size]
+
+
+class MessagesWriter(LiveWriter):
+    """Writes events piece by piece; blocks follow one another as the kinds of pieces change."""
+
+    def __init__(self, model: str, identity: str) -> None:
+        super().__init__()
+        self._model = model
+        self._identity = identity
+        self._blocks = 0
+        self._kind = ""
+        self._calls: dict[int, int] = {}
+
+    def open(self) -> bytes:
+        message: dict[str, Any] = {
+            "id": self._identity,
+            "type": "message",
+            "role": "assistant",
+            "model": self._model,
+            "content": [],
+            "stop_reason": None,
+            "stop_sequence": None,
+            "usage": wire_usage(None),
+        }
+        return event("message_start", message=message)
+
+    def piece(self, piece: Piece) -> bytes:
+        if piece.call is not None:
+            closed = self._close()
+            self._calls[piece.number] = self._blocks
+            return closed + self._start("tool_use", messages_encode.tool_use(piece.call) | {"input": {}})
+        if piece.kind == "arguments":
+            delta = {"type": "input_json_delta", "partial_json": piece.text}
+            return event("content_block_delta", index=self._calls[piece.number], delta=delta)
+        kind = "thinking" if piece.kind == "reasoning" else "text"
+        start = b""
+        if self._kind != kind:
+            empty = {"thinking": "", "signature": ""} if kind == "thinking" else {"text": ""}
+            start = self._close() + self._start(kind, {"type": kind, **empty})
+        delta = {"type": f"{kind}_delta", kind: piece.text}
+        return start + event("content_block_delta", index=self._blocks - 1, delta=delta)
+
+    def _start(self, kind: str, block: dict[str, Any]) -> bytes:
+        self._kind = kind
+        self._blocks += 1
+        return event("content_block_start", index=self._blocks - 1, content_block=block)
+
+    def _close(self) -> bytes:
+        if not self._kind:
+            return b""
+        index, signed = self._blocks - 1, b""
+        if self._kind == "thinking":
+            delta = {"type": "signature_delta", "signature": ""}
+            signed = event("content_block_delta", index=index, delta=delta)
+        self._kind = ""
+        return signed + event("content_block_stop", index=index)
+
+    def finish(self, response: Response) -> bytes:
+        reason, sequence = stop_reason(response)
+        delta = {"stop_reason": reason, "stop_sequence": sequence}
+        end = event("message_delta", delta=delta, usage=wire_usage(response.usage))
+        return self._close() + end + event("message_stop")

@@ -8,8 +8,9 @@ import msgspec
 
 from vfnb.dialects import messages_decode
 from vfnb.dialects.lenient import loads, mended
+from vfnb.dialects.pieces import Piece
 from vfnb.dialects.reader import StreamReader
-from vfnb.types import Response
+from vfnb.types import Response, ToolCall
 
 __all__ = ["MessagesReader"]
 
@@ -82,6 +83,8 @@ class MessagesReader(StreamReader):
         self._usage: dict[str, Any] = {}
         self._end: dict[str, Any] = {}
         self._misses = 0
+        self._calls: dict[int, int] = {}
+        """For pieces: which tool call a block is."""
 
     def take(self, data: bytes) -> bool:
         if self._misses < _MISSES and self._take_piece(data):
@@ -123,14 +126,37 @@ class MessagesReader(StreamReader):
         block = self._block(event.index)
         if delta.text is not None:
             block.add("text", delta.text)
+            self._tell(event.index, "text", delta.text)
         if delta.partial_json is not None:
             block.add("partial_json", delta.partial_json)
+            self._tell(event.index, "partial_json", delta.partial_json)
         if delta.thinking is not None:
             block.add("thinking", delta.thinking)
+            self._tell(event.index, "thinking", delta.thinking)
         if delta.signature is not None:
             block.add("signature", delta.signature)
         self._misses = 0
         return True
+
+    def _tell(self, index: int, key: str, text: str) -> None:
+        if self.pieces is None or not text:
+            return
+        if key == "text":
+            self.pieces.append(Piece("text", text))
+        elif key == "thinking":
+            self.pieces.append(Piece("reasoning", text))
+        elif key == "partial_json" and index in self._calls:
+            self.pieces.append(Piece("arguments", text, self._calls[index]))
+
+    def _start(self, index: int, block: dict[str, Any]) -> None:
+        """The pieces of a block's start."""
+        assert self.pieces is not None
+        if block.get("type") == "tool_use":
+            number = self._calls[index] = len(self._calls)
+            call = ToolCall(id=str(block.get("id") or ""), name=str(block.get("name") or ""))
+            self.pieces.append(Piece("call", number=number, call=call))
+        elif block.get("type") == "text" and isinstance(block.get("text"), str) and block["text"]:
+            self.pieces.append(Piece("text", block["text"]))
 
     def _block(self, index: int) -> _Growing:
         block = self._blocks.get(index)
@@ -145,10 +171,13 @@ class MessagesReader(StreamReader):
             return
         if kind == "content_block_start" and isinstance(event.get("content_block"), dict):
             self._blocks[index] = _Growing(event["content_block"])
+            if self.pieces is not None:
+                self._start(index, event["content_block"])
         elif kind == "content_block_delta" and isinstance(event.get("delta"), dict):
-            self._piece(self._block(index), event["delta"])
+            self._piece(index, event["delta"])
 
-    def _piece(self, block: _Growing, delta: dict[str, Any]) -> None:
+    def _piece(self, index: int, delta: dict[str, Any]) -> None:
+        block = self._block(index)
         for key, value in delta.items():
             if key == "type":
                 continue
@@ -156,6 +185,7 @@ class MessagesReader(StreamReader):
                 block.block = {**block.block, "citations": [*(block.block.get("citations") or []), value]}
             elif isinstance(value, str):
                 block.add(key, value)
+                self._tell(index, key, value)
             elif value is not None:
                 block.block = {**block.block, key: value}
 

@@ -12,6 +12,7 @@ from vfnb.types import Response
 
 if TYPE_CHECKING:
     from vfnb.dialects.base import Dialect
+    from vfnb.dialects.pieces import Piece
 
 __all__ = ["LastEventReader", "StreamReader"]
 
@@ -33,6 +34,8 @@ class StreamReader(ABC):
         """Whether an event with data has come."""
         self.error: dict[str, Any] | None = None
         """An error that the upstream sent inside the stream."""
+        self.pieces: list[Piece] | None = None
+        """Set to a list by who translates the stream: `take` adds what each event says. None: nobody asks."""
 
     def feed(self, chunk: bytes) -> bytes:
         """Take what came; return the bytes to pass on now."""
@@ -75,6 +78,10 @@ class StreamReader(ABC):
         Raises:
             ValueError: if nothing that came can be read.
         """
+
+    def overflowed(self, dialect: Dialect[Any, Any]) -> bool:
+        """Whether `error` says that the prompt is too long, in a stream of this dialect."""
+        return dialect.recognise_overflow(400, str(self.error).encode())
 
     @property
     def partial_text(self) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from vfnb.clients.base import ModelRequest, Reply
+from vfnb.dialects.translation import shown
 from vfnb.errors import ContextLengthError, ModelError, UpstreamCut, UpstreamMalformed, UpstreamServerError
 from vfnb.interception.answers import JSON, failure, stopped, stream_failure
 from vfnb.interception.edits import Pins, rewrites_of
@@ -115,6 +116,7 @@ class Call:
     async def _receive(self, reply: Reply) -> None:
         self._record.sampling_sent = reply.sampling_sent
         self._record.served_model = reply.served_model
+        self._record.dropped = reply.dropped
         if reply.failed:
             self._tries(reply.failed)
         if reply.chunks is not None:
@@ -164,14 +166,13 @@ class Call:
             ) from error
 
     def _frame(self, response: Response) -> bytes:
-        return self._turn.dialect.frame(response, self._turn.model, int(self._record.start))
+        return self._turn.dialect.frame(shown(response), self._turn.model, int(self._record.start))
 
     async def _play(self, response: Response) -> None:
         """A whole answer as the event stream that the program asked for."""
         turn = self._turn
-        events = turn.dialect.frame_stream(
-            response, turn.model, int(self._record.start), usage=turn.dialect.wants_usage(turn.split.fields)
-        )
+        usage = turn.dialect.wants_usage(turn.split.fields)
+        events = turn.dialect.frame_stream(shown(response), turn.model, int(self._record.start), usage=usage)
         await self._exchange.end(b"".join(events))
 
     async def _stream(self, reply: Reply, chunks: AsyncIterator[bytes]) -> None:
@@ -179,7 +180,7 @@ class Call:
         exchange, record = self._exchange, self._record
         live = self._turn.stream and exchange.framed and not self._session.hooks.whole_turns
         turn = self._turn
-        reader = turn.dialect.reader(usage=turn.dialect.wants_usage(turn.split.fields))
+        reader = reply.reader or turn.dialect.reader(usage=turn.dialect.wants_usage(turn.split.fields))
         kept: list[bytes] = []
         now = asyncio.get_running_loop().time
         failed: Exception | None = None
@@ -223,8 +224,7 @@ class Call:
         self._record.partial_text = reader.partial_text
         if reader.error is not None:
             text = str(reader.error.get("message") or reader.error)
-            long = self._turn.dialect.recognise_overflow(400, str(reader.error).encode())
-            kind = ContextLengthError if long else UpstreamServerError
+            kind = ContextLengthError if reader.overflowed(self._turn.dialect) else UpstreamServerError
             await self._failed(
                 kind(f"the upstream ended its stream with an error: {text}", status=200), reader.held
             )
@@ -242,7 +242,7 @@ class Call:
         record.finish_reason = response.finish_reason
         record.usage = self._priced(response)
         record.delivered = self._exchange.watched()
-        self._exchange.response = response
+        self._exchange.response = shown(response)
         await session.journal.append(session.rollout_id, self._add(response, reply))
         session.succeeded()
         return await self._hooked(response) if session.hooks.whole_turns else response

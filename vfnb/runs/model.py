@@ -16,14 +16,18 @@ __all__ = ["ModelConfig"]
 
 
 class ModelConfig(BaseConfig):
-    """A model behind an OpenAI-compatible server. `model = "name"` is short for a table with only a name."""
+    """A model behind a server. `model = "name"` is short for a table with only a name."""
 
     name: str = Field(min_length=1)
     """Name that the server knows."""
     base_url: str | None = Field(default=None, pattern="^https?://.")
-    """Root of the server, with or without `/v1`; `OPENAI_BASE_URL` if not given."""
-    api_key_var: str | None = "OPENAI_API_KEY"
-    """Name of the environment variable with the key; `"null"` for a server without keys."""
+    """Root of the server, with or without `/v1`; `OPENAI_BASE_URL` or the dialect's variable if not given."""
+    dialect: str | None = None
+    """What the server speaks: `chat`, `responses`, `messages` or `gemini`; calls of programs that speak another
+    one are translated. Without it: what the program speaks."""
+    api_key_var: str | None = ""
+    """Name of the environment variable with the key: `OPENAI_API_KEY` or the dialect's if empty; `"null"` for a
+    server without keys."""
     headers: dict[str, str] = {}
     """More headers; a value `env:NAME` is read from the environment at each call, and so never saved."""
     max_concurrency: int | None = Field(default=None, ge=1)
@@ -56,7 +60,7 @@ class ModelConfig(BaseConfig):
     @field_validator("api_key_var")
     @classmethod
     def _is_a_name(cls, value: str | None) -> str | None:
-        if value is not None and not value.isidentifier():
+        if value and not value.isidentifier():
             raise PydanticCustomError(  # which keeps a key that was pasted here out of the message
                 "hidden", "give the name of an environment variable, not the key itself"
             )

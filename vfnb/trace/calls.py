@@ -109,6 +109,8 @@ class ModelCall(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Index of the call that this one repeats after a failure."""
     delivered: bool = True
     """False if the harness did not get the end of the answer."""
+    dropped: list[str] = []
+    """What of the request could not be carried to an upstream of another dialect (`docs/translation.md`)."""
     markers: dict[str, str] = {}
     """What the harness declared: `kind` (`compaction`, `subagent`, `side_call`), `agent` (its id)."""
     dropped_reasoning: bool = False
