@@ -34,9 +34,11 @@ if TYPE_CHECKING:
     from vfnb.lab import Summary as Summary
     from vfnb.lab import print_prompt_completions_sample as print_prompt_completions_sample
     from vfnb.lab import schema as schema
+    from vfnb.runs import Comparison as Comparison
     from vfnb.runs import EvalConfig as EvalConfig
     from vfnb.runs import Run as Run
     from vfnb.runs import Validation as Validation
+    from vfnb.runs import compare as compare
     from vfnb.runs import evaluate as evaluate
     from vfnb.runs import load as load
     from vfnb.runs import validate as validate
@@ -128,7 +130,7 @@ _ROOMS: dict[str, str] = {
     "vfnb.errors": "ToolError",
     "vfnb.interception": "Completion Limits SessionStopped",
     "vfnb.lab": "Summary print_prompt_completions_sample schema",
-    "vfnb.runs": "EvalConfig Run Validation evaluate load validate",
+    "vfnb.runs": "Comparison EvalConfig Run Validation compare evaluate load validate",
     "vfnb.runtimes": "ProgramResult Runtime RuntimeConfig",
     "vfnb.tasks": (
         "Criterion DecisionJudge DecisionJudgeConfig Judge JudgeConfig JudgeResponse JudgeScore Judges "
@@ -161,6 +163,7 @@ __all__ = [
     "AudioContentPart",
     "AudioSource",
     "Branch",
+    "Comparison",
     "Completion",
     "ContentPart",
     "Criterion",
@@ -240,6 +243,7 @@ __all__ = [
     "Validation",
     "__version__",
     "capture_patch",
+    "compare",
     "compare_stdout_results",
     "errors",
     "evaluate",

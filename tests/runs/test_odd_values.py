@@ -152,3 +152,46 @@ def test_many_tasks_start_soon(tmp_path: Path) -> None:
     took = time.monotonic() - begun
     run.cancel()
     assert took < 10  # 25 s when each task searched its class anew
+
+
+def test_half_characters_and_huge_numbers_in_logs_tools_and_sampling(tmp_path: Path) -> None:
+    tool = vf.Tool(name=f"f{HALF}", description=HALF, parameters={"type": "object", "maximum": 2**80})
+
+    @vf.harness
+    async def odd(session: vf.HarnessSession, task: vf.Task) -> str:
+        session.log(HALF, 10**6000, 2**70)
+        reply = await session.complete("q", tools=[tool], seed=2**70, user=HALF, metadata={"n": 2**80})
+        return reply.text
+
+    class Prints(vf.Task[vf.TaskData]):
+        @vf.reward
+        def prints(self, trace: vf.Trace) -> float:
+            print(HALF, 2**80)
+            return 1.0
+
+    sampling = {"seed": 2**70, "stop": [HALF], "extra_body": {"a": HALF, "b": 2**80}}
+    task = Prints(vf.TaskData(prompt="p"))
+    trace = looked_at(start(tmp_path, [task], harness=odd, sampling=sampling))
+    assert (trace.end_state, trace.reward) == ("completed", 1.0)
+    (call,) = trace.calls
+    assert trace.dag.tool_list(call.tools)[0].parameters["maximum"] == 2**80
+    (log,) = (tmp_path / "run" / "logs").glob("*.log")
+    text = log.read_text()
+    assert "half \\ud83d of it" in text
+    assert "4300 digits" in text
+    assert str(2**80) in text
+
+
+def test_a_log_is_bounded_and_says_so(tmp_path: Path) -> None:
+    @vf.harness
+    async def chatty(session: vf.HarnessSession, task: vf.Task) -> str:
+        for _ in range(40):
+            session.log("é" * 500_000)
+        session.log("unheard")
+        return "done"
+
+    start(tmp_path, [vf.Task(vf.TaskData(prompt="p"))], harness=chatty)
+    (log,) = (tmp_path / "run" / "logs").glob("*.log")
+    data = log.read_bytes()
+    assert (16 << 20) <= len(data) < (16 << 20) + 200
+    assert data.endswith(b"\n[the log ends here: 16777216 bytes are kept of a rollout's log]\n")

@@ -19,7 +19,7 @@ import psutil
 import pytest
 
 from vfnb import loops
-from vfnb.errors import MissingFile, RuntimeFault
+from vfnb.errors import MissingFile, RuntimeFault, TooLarge
 from vfnb.runtimes import SubprocessConfig, SubprocessRuntime
 from vfnb.runtimes.subprocess import MARKER
 
@@ -382,5 +382,43 @@ def test_many_programs_at_once() -> None:
             jobs = [runtime.run(["sh", "-c", f"sleep 0.05; echo {number}"]) for number in range(30)]
             done = await asyncio.gather(*jobs)
             assert [one.stdout for one in done] == [f"{number}\n" for number in range(30)]
+
+    asyncio.run(main())
+
+
+def test_only_regular_files_are_read_and_written() -> None:
+    make = (
+        "import os, socket; os.mkfifo('pipe'); os.mkfifo('read'); socket.socket(socket.AF_UNIX).bind('sock');"
+        "os.symlink('pipe', 'link')"
+    )
+
+    async def main() -> None:
+        async with box() as runtime:
+            assert (await runtime.run([sys.executable, "-c", make])).ok
+            reader = await runtime.run(["cat", "read"], background=True)
+            for name in ("pipe", "link", "sock", "read", "/dev/zero"):
+                async with asyncio.timeout(5):
+                    with pytest.raises(RuntimeFault, match="pipe, socket or device"):
+                        await runtime.read(name)
+                    with pytest.raises(RuntimeFault, match=r"pipe, socket or device|outside"):
+                        await runtime.write(name, b"x")
+            await reader.stop()
+
+    asyncio.run(main())
+
+
+def test_a_file_over_the_limit_is_refused_without_reading_it() -> None:
+    async def main() -> None:
+        async with box(file_limit=1000) as runtime:
+            await runtime.run(
+                ["sh", "-c", "truncate -s 1T sparse; printf %1000s x > full; printf %1001s x > over"]
+            )
+            assert len(await runtime.read("full")) == 1000
+            for name in ("sparse", "over", "/proc/self/maps"):
+                with pytest.raises(TooLarge, match="raise the runtime's file_limit"):
+                    await runtime.read(name)
+            await runtime.write("over", b"short")
+            assert await runtime.read("over") == b"short"
+            assert await runtime.read("/proc/self/comm")
 
     asyncio.run(main())

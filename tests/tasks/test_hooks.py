@@ -206,3 +206,48 @@ def test_plain_hook_of_another_kind_is_refused() -> None:
 
     assert "length is a metric, but a reward is wanted" in refused(lambda: plain_hook(length))
     assert plain_hook(lambda trace: 1.0).spec.kind == "reward"
+
+
+@pytest.mark.parametrize(
+    ("base", "name", "meant"),
+    [
+        (vf.Task, "finalise", "finalize"),
+        (vf.Task, "set_up", "setup"),
+        (vf.Task, "Setup", "setup"),
+        (vf.Task, "stage_verifyer", "stage_verifier"),
+        (vf.Task, "validates", "validate"),
+        (vf.Harness, "set_up", "setup"),
+        (vf.Harness, "resumes", "resume"),
+        (vf.Toolset, "setup_tasks", "setup_task"),
+    ],
+)
+def test_a_misspelled_life_cycle_method_is_refused(base: Any, name: str, meant: str) -> None:
+    async def method(self: Any) -> None: ...
+
+    text = refused(lambda: type("Mine", (base,), {name: method}))
+    assert f"method Mine.method ({__file__}:" in text
+    assert f"did you mean `{meant}`?" in text
+    assert f"call it `_{name}`" in text
+
+
+def test_helpers_with_other_names_and_signatures_are_left_alone() -> None:
+    class Mine(vf.Task[vf.TaskData]):
+        async def setup(self, runtime: vf.Runtime) -> None: ...
+
+        async def _set_up(self) -> None: ...
+
+        async def prepare(self, trace: vf.Trace) -> None: ...
+
+        async def setup_repository(self, runtime: vf.Runtime) -> None: ...
+
+        def validated(self, path: str) -> str:
+            return path
+
+        @vf.reward
+        def finaliser(self, trace: vf.Trace) -> float:
+            return 1.0
+
+    class Again(Mine):
+        async def setup(self) -> None: ...
+
+    assert Again(vf.TaskData(prompt="p")).hooks("reward")

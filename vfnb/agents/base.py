@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic
 from typing_extensions import TypeVar
 
 from vfnb.errors import ConfigError, HarnessError
+from vfnb.tasks.hooks import check_spelling
 from vfnb.utils.config import BaseConfig
 from vfnb.utils.generics import type_argument
 from vfnb.utils.source import code_hash
@@ -47,6 +48,13 @@ class HarnessConfig(BaseConfig):
     """Version of the program to run; None takes the module's own pin."""
 
 
+_METHODS = {
+    "setup": ("session", "task"),
+    "run": ("session", "task"),
+    "resume": ("session", "task", "messages"),
+    "check": ("runtime",),
+    "check_task": ("task",),
+}
 ConfigT = TypeVar("ConfigT", bound=HarnessConfig, default=HarnessConfig)
 
 
@@ -78,6 +86,10 @@ class Harness(ABC, Generic[ConfigT]):
     """Whether images of the prompt reach the model."""
     TESTED: ClassVar[bool] = False
     """Whether the tests of its package run it for real."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        check_spelling(cls, _METHODS)
 
     def __init__(self, config: ConfigT | None = None) -> None:
         self.config: ConfigT = config if config is not None else self.config_type()()

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["HarnessSession"]
 
+LOG_BYTES = 16 << 20  # of one rollout: a program in a loop must not fill the disk
 IN_PROCESS_URL = "http://vfnb.invalid/v1"  # never resolved: the transport answers by itself
 
 
@@ -45,6 +46,7 @@ class HarnessSession:
         self._endpoint: Endpoint | None = None
         self._clients: list[Any] = []
         self._log_file = log_file
+        self._log_room = LOG_BYTES
         self.runtime = runtime
         self.model = model
         self.sampling = sampling
@@ -193,13 +195,20 @@ class HarnessSession:
         return client
 
     def log(self, *values: object) -> None:
-        """Write a line to the rollout's log, `logs/<trace id>.log` of the run's folder."""
+        """Write a line to the rollout's log, `logs/<trace id>.log` of the run's folder; 16 MiB of it are kept."""
         if self._log_file is None:
             return
-        line = " ".join(str(value) for value in values)
+        if self._log_room <= 0:
+            return
+        line = f"{time.strftime('%H:%M:%S')} {' '.join(map(_shown, values))}\n"
+        data = line.encode("utf-8", "backslashreplace")
+        self._log_room -= len(data)
+        if self._log_room <= 0:
+            end = f"\n[the log ends here: {LOG_BYTES} bytes are kept of a rollout's log]\n"
+            data = data[: len(data) + self._log_room] + end.encode()
         self._log_file.parent.mkdir(parents=True, exist_ok=True)
-        with self._log_file.open("a", encoding="utf-8") as file:
-            file.write(f"{time.strftime('%H:%M:%S')} {line}\n")
+        with self._log_file.open("ab") as file:
+            file.write(data)
 
     async def close(self) -> None:
         """Close the clients that were handed out. Called by the rollout."""
@@ -214,3 +223,10 @@ class HarnessSession:
 
     def __repr__(self) -> str:
         return f"<HarnessSession {self.trace.id} model={self.model}>"
+
+
+def _shown(value: object) -> str:
+    try:
+        return str(value)
+    except Exception as error:  # an integer of thousands of digits, a broken __str__
+        return f"<{type(value).__name__}: {error}>"

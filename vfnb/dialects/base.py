@@ -15,7 +15,7 @@ import msgspec
 
 from vfnb.dialects import registry
 from vfnb.dialects.faults import RequestError, json_error, looks_like_overflow
-from vfnb.dialects.lenient import loads
+from vfnb.dialects.lenient import dumps, loads
 from vfnb.dialects.pieces import StreamWriter, WholeWriter
 from vfnb.dialects.reader import LastEventReader, StreamReader
 from vfnb.errors import ConfigError
@@ -186,12 +186,12 @@ class Dialect(ABC, Generic[ReqT, RespT]):
         """The top-level changes that put the run's model and settings into a request."""
         changes: Changes = {}
         if model and model != self.model(fields):
-            changes["model"] = msgspec.json.encode(model)
+            changes["model"] = dumps(model)
         for key, value in sampling.items():
             if key == "extra_body":
-                changes |= {name: msgspec.json.encode(entry) for name, entry in value.items()}
+                changes |= {name: dumps(entry) for name, entry in value.items()}
             elif value is not None:
-                changes[key] = msgspec.json.encode(value)
+                changes[key] = dumps(value)
         return changes
 
     def request(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, get_args
 
-import msgspec
 from pydantic import ValidationError
 
 from vfnb.dialects.faults import RequestError
+from vfnb.dialects.lenient import dumps
 from vfnb.types import (
     AssistantMessage,
     AudioContentPart,
@@ -144,7 +144,7 @@ def _tool_call(call: dict[str, Any]) -> ToolCall:
 def _arguments(value: Any) -> str:
     if isinstance(value, str):
         return value
-    return "" if value is None else msgspec.json.encode(value).decode()
+    return "" if value is None else dumps(value).decode()
 
 
 def _text(value: Any) -> str:

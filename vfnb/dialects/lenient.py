@@ -1,4 +1,4 @@
-"""JSON with lone surrogates, which programs in JavaScript send when they cut text inside an emoji.
+"""JSON with lone surrogates, as programs in JavaScript send when they cut an emoji, and with big integers.
 
 msgspec refuses them; the standard library reads and writes them. It is tried only when msgspec fails.
 """
@@ -41,7 +41,7 @@ def dumps(value: Any) -> bytes:
     """JSON of a value."""
     try:
         return _encode(value)
-    except UnicodeEncodeError:
+    except (UnicodeEncodeError, OverflowError):
         return json.dumps(value, separators=(",", ":")).encode()
 
 

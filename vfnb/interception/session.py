@@ -11,6 +11,7 @@ import msgspec
 
 from vfnb import loops
 from vfnb.dialects import Dialect, RequestError, chat_decode, chat_encode, get
+from vfnb.dialects.lenient import dumps
 from vfnb.errors import ContextLengthError, HarnessError, ModelError
 from vfnb.interception.answers import failure, stopped
 from vfnb.interception.call import Call
@@ -442,7 +443,7 @@ def _chat_body(
     """A Chat request whose history comes last, so that a longer one starts with the same bytes."""
     if tools:
         params["tools"] = [chat_encode.tool(tool) for tool in tools]
-    head = msgspec.json.encode(params)
+    head = dumps(params)
     return head[:-1] + b',"messages":[' + b",".join(chat.encode(messages)) + b"]}"
 
 

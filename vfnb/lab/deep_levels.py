@@ -197,7 +197,7 @@ def _branches(reader: RunReader, numbers: list[int], names: set[str]) -> Iterato
         else:
             rows[num] = [row[1:] for row in branch_rows(num, trace)]
     for num in numbers:
-        if num in rows:
+        if rows.get(num):  # a trace that has just begun has none
             yield num, dict(zip(_BRANCH_COLUMNS, zip(*rows[num], strict=True), strict=True))
 
 

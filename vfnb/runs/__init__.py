@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 from vfnb.utils.lazy import lazy
 
 if TYPE_CHECKING:
+    from vfnb.runs.compare import compare as compare
+    from vfnb.runs.comparison import Comparison as Comparison
     from vfnb.runs.run import Run as Run
     from vfnb.runs.run import load as load
     from vfnb.runs.start import evaluate as evaluate
@@ -16,6 +18,8 @@ else:
     __getattr__ = lazy(
         __name__,
         {
+            "compare": "compare",
+            "comparison": "Comparison",
             "run": "Run load",
             "start": "evaluate",
             "tree": "EvalConfig",
@@ -26,10 +30,12 @@ else:
     )
 
 __all__ = [
+    "Comparison",
     "EvalConfig",
     "Run",
     "TraceList",
     "Validation",
+    "compare",
     "evaluate",
     "load",
     "validate",

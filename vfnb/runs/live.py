@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Sequence
 from concurrent.futures import Future
 
@@ -24,6 +24,8 @@ from vfnb.utils.ids import new_id
 __all__ = ["Live"]
 
 CLEAN_UP_S = 12.0  # longest wait for cancelled rollouts; each has 10 s of its own
+
+_using: Counter[int] = Counter()  # runs under way by the model object that they share; engine loop only
 
 
 class Live:
@@ -74,6 +76,7 @@ class Live:
         if reason is not None:
             self.reason = reason
             self._queue.clear()
+        _using[id(self.agent.client)] += 1
         self._main = asyncio.get_running_loop().create_task(self._run())
 
     def stop(self, reason: str) -> None:
@@ -150,10 +153,14 @@ class Live:
 
     async def _close(self, *, finished: bool) -> None:
         state = "finished" if finished else "stopped"
+        client = self.agent.client
+        _using[id(client)] -= 1
         try:
             await self.tools.close()
             await self.pool.close()
-            await self.agent.client.close()
+            if _using[id(client)] <= 0:  # else calls of another run would break off
+                del _using[id(client)]
+                await client.close()
             await close_idle()
         finally:
             try:

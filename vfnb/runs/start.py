@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from vfnb.store import RunStore
 from vfnb.types import SamplingConfig
 from vfnb.utils.ids import canonical_json, digest
 
-__all__ = ["evaluate"]
+__all__ = ["Prepared", "evaluate", "prepare", "stable_setting"]
 
 
 def evaluate(
@@ -79,6 +80,58 @@ def evaluate(
         TasksetError: the tasks cannot be loaded, none is selected, or two have one key.
         StoreLocked: another process writes this folder.
     """
+    return prepare(**locals()).start()  # the arguments, as they came
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """A run that can start: all that can be checked is checked, nothing is written yet."""
+
+    folder: Path
+    config: EvalConfig
+    units: list[Unit]
+    agent: Agent
+    budget: Budget
+    concurrency: int
+    resume: bool
+    fresh: bool
+
+    def start(self, folder: Path | None = None) -> Run:
+        """Match with what is on disk, start, return.
+
+        Args:
+            folder: another one than its own.
+
+        Raises:
+            ConfigError: the folder has rollouts and must not be gone on with.
+            StoreLocked: another process writes it.
+        """
+        folder = folder or self.folder
+        live, notes = loops.engine().run(_start(self, folder))
+        return Run(folder, config=plain(self.config), live=live, notes=notes)
+
+
+def prepare(
+    taskset: Source,
+    *,
+    model: str | ModelClient,
+    harness: str | Harness[Any] | Callable[..., Any],
+    rollouts: int,
+    n: int | None,
+    concurrency: int,
+    sampling: SamplingConfig | dict[str, Any] | None,
+    runtime: str | RuntimeConfig | dict[str, Any] | None,
+    limits: Limits | dict[str, Any] | None,
+    timeouts: Timeouts | dict[str, Any] | None,
+    scoring: ScoringConfig | dict[str, Any] | None,
+    retries: int,
+    max_tokens: int | None,
+    max_cost: float | None,
+    dir: str | Path | None,
+    resume: bool,
+    fresh: bool,
+) -> Prepared:
+    """Check everything that `evaluate` is given."""
     counts = {"rollouts": rollouts, "n": n, "concurrency": concurrency, "max_tokens": max_tokens}
     for name, value in counts.items():
         if value is None and name in ("n", "max_tokens"):
@@ -115,65 +168,58 @@ def evaluate(
         max_cost=max_cost,
         dir=str(dir) if dir is not None else None,
     )
-    folder = Path(dir) if dir is not None else default_folder(source.name, agent)
-    budget = Budget(max_tokens, max_cost)
-    start = _start(
-        folder, config, plan(tasks, agent, rollouts), agent, budget, concurrency, resume=resume, fresh=fresh
+    return Prepared(
+        folder=Path(dir) if dir is not None else default_folder(source.name, agent),
+        config=config,
+        units=plan(tasks, agent, rollouts),
+        agent=agent,
+        budget=Budget(max_tokens, max_cost),
+        concurrency=concurrency,
+        resume=resume,
+        fresh=fresh,
     )
-    live, notes = loops.engine().run(start)
-    return Run(folder, config=plain(config), live=live, notes=notes)
 
 
 def default_folder(name: str, agent: Agent) -> Path:
     """`./runs/<taskset>-<hash8>`: one folder per taskset, harness, model and setting, whatever the tasks say."""
     plain = re.sub(r"[^\w.-]+", "-", Path(name).name).strip("-.") or "run"
-    return Path("runs") / f"{plain}-{digest(name, canonical_json(_stable(agent.identity())), size=4)}"
+    return Path("runs") / f"{plain}-{digest(name, canonical_json(stable_setting(agent.identity())), size=4)}"
 
 
-def _stable(setting: dict[str, Any]) -> dict[str, Any]:
+def stable_setting(setting: dict[str, Any]) -> dict[str, Any]:
     """A setting without code: an edited harness function keeps its folder."""
     return {
-        key: _stable(value) if isinstance(value, dict) else value
+        key: stable_setting(value) if isinstance(value, dict) else value
         for key, value in setting.items()
         if key != "code"
     }
 
 
-async def _start(
-    folder: Path,
-    config: EvalConfig,
-    units: list[Unit],
-    agent: Agent,
-    budget: Budget,
-    concurrency: int,
-    *,
-    resume: bool,
-    fresh: bool,
-) -> tuple[Live, list[str]]:
-    store = RunStore.create_or_open(folder, headline(config), fresh=fresh)
+async def _start(run: Prepared, folder: Path) -> tuple[Live, list[str]]:
+    store = RunStore.create_or_open(folder, headline(run.config), fresh=run.fresh)
     try:
-        if not resume and not fresh:
+        if not run.resume and not run.fresh:
             with store.reader() as reader:
                 if reader.trace_ids():
                     raise ConfigError(
                         f"{folder} already has rollouts and resume=False; use fresh=True or another dir="
                     )
-        write_config(store.config_path, config)
-        reuse = await take_over(store, units, agent.scoring)
-        await store.set_meta(state="running", reason="", planned=len(units))
+        write_config(store.config_path, run.config)
+        reuse = await take_over(store, run.units, run.agent.scoring)
+        await store.set_meta(state="running", reason="", planned=len(run.units))
     except BaseException:
         store.close()
         raise
-    budget.tokens, budget.cost = reuse.tokens, reuse.cost
+    run.budget.tokens, run.budget.cost = reuse.tokens, reuse.cost
     live = Live(
-        agent,
+        run.agent,
         store,
         reuse.todo,
         reused=reuse.rows,
         rescored=reuse.rescored,
         version=reuse.version,
-        budget=budget,
-        concurrency=concurrency,
+        budget=run.budget,
+        concurrency=run.concurrency,
     )
     live.start()
     return live, reuse.notes

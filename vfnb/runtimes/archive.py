@@ -15,7 +15,7 @@ from vfnb.utils.ids import new_id
 if TYPE_CHECKING:
     from vfnb.runtimes.base import Runtime
 
-__all__ = ["Archive", "clean", "pack_with_tar", "unpack_with_tar"]
+__all__ = ["Archive", "clean", "pack_with_tar", "too_large", "unpack_with_tar"]
 
 # Prints the temporary folder, then how much was packed. `head` bounds what a program may make us read.
 _PACK = """
@@ -73,7 +73,7 @@ async def pack_with_tar(box: Runtime, paths: Sequence[str], base: str, limit: in
     finally:
         await box.run(["rm", "-rf", folder])
     if len(data) >= room:
-        raise _too_large(paths, limit)
+        raise too_large(paths, limit)
     return clean(Archive(data=data, missing=missing), paths, limit)
 
 
@@ -113,7 +113,7 @@ def clean(archive: Archive, paths: Sequence[str], limit: int) -> Archive:
                 members += 1
                 total += member.size
                 if total > limit or members > _FILES:
-                    raise _too_large(paths, limit)
+                    raise too_large(paths, limit)
                 member.name = posixpath.normpath(member.name)
                 if not _allowed(member, wanted, links):
                     found.left_out.append(member.name)
@@ -148,7 +148,8 @@ def _under(name: str, wanted: Sequence[str]) -> bool:
     return any(path == "." or name == path or name.startswith(path + "/") for path in wanted)
 
 
-def _too_large(paths: Sequence[str], limit: int) -> TooLarge:
+def too_large(paths: Sequence[str], limit: int) -> TooLarge:
+    """The error of an archive that would be larger than allowed."""
     return TooLarge(
         f"{', '.join(paths)}: more than {limit} bytes or {_FILES} files; raise the limit or name fewer files"
     )

@@ -56,6 +56,8 @@ class InProcessConfig(RuntimeConfig):
     """Always `inprocess`."""
     workdir: InnerPath | None = None
     """Folder inside the box that relative paths start from; the task's if not given."""
+    file_limit: int = Field(default=256 << 20, ge=1)
+    """Bytes of the longest file that is read from the box."""
 
 
 class SubprocessConfig(RuntimeConfig):
@@ -71,6 +73,8 @@ class SubprocessConfig(RuntimeConfig):
     """Names of variables handed on although they look like credentials or user settings."""
     output_limit: int = Field(default=1_000_000, ge=1_000)
     """Bytes kept of each output stream of a program; beyond that its start and its end are kept."""
+    file_limit: int = Field(default=256 << 20, ge=1)
+    """Bytes of the longest file that is read from the box."""
     grace: float = Field(default=2.0, ge=0)
     """Seconds from SIGTERM to SIGKILL."""
 

@@ -23,7 +23,7 @@ class InProcessRuntime(Runtime):
 
     def __init__(self, config: InProcessConfig | None = None) -> None:
         self.config = config or InProcessConfig()
-        self._box = Box(self.config.workdir)
+        self._box = Box(self.config.workdir, self.config.file_limit)
 
     async def start(self) -> None:
         """Nothing to provision."""

@@ -31,7 +31,7 @@ class SubprocessRuntime(Runtime):
 
     def __init__(self, config: SubprocessConfig | None = None) -> None:
         self.config = config or SubprocessConfig()
-        self._box = Box(self.config.workdir)
+        self._box = Box(self.config.workdir, self.config.file_limit)
         self._marker = new_id()
         self._tag = warden.current().tag()
         self._since = now()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from types import FunctionType
 from typing import Any, TypeVar, overload
@@ -21,6 +21,7 @@ __all__ = [
     "Hook",
     "HookSpec",
     "check_signature",
+    "check_spelling",
     "defined",
     "hooks_of",
     "intercept",
@@ -49,6 +50,7 @@ LIFECYCLE: dict[str, tuple[str, ...]] = {
     "validate": ("trace", "runtime", "task", "state"),
 }
 """Methods that a task may define under these names, and their parameters."""
+_ALIKE = 0.8  # how similar a name is to that of a hook which is meant by it
 
 _MARK = "__vfnb_hook__"
 
@@ -297,6 +299,29 @@ def _problem(parameter: inspect.Parameter, allowed: tuple[str, ...]) -> str | No
     if has_default and match is None:
         return None  # a setting of its own
     return f"unknown parameter `{name}`; " + (f"did you mean `{match}`? ({known})" if match else known)
+
+
+def check_spelling(cls: type, names: Mapping[str, tuple[str, ...]]) -> None:
+    """Refuse a public method that looks like one that is called by its name, and would never be called.
+
+    Args:
+        names: the methods that are called, each with the parameters that it takes.
+
+    Raises:
+        HookError: names the method and the right name.
+    """
+    for name, value in vars(cls).items():
+        if name.startswith("_") or name in names or not isinstance(value, FunctionType) or spec_of(value):
+            continue
+        meant = nearest(name, names, _ALIKE)
+        taken = list(inspect.signature(value).parameters)[1:] if meant is not None else []
+        if meant is None or any(hasattr(base, name) for base in cls.__bases__):
+            continue
+        if inspect.iscoroutinefunction(value) or (taken and set(taken) <= set(names[meant])):
+            raise HookError(
+                f"{_label(value, 'method', cls.__name__)} is never called: did you mean `{meant}`? "
+                f"If it is a helper, call it `_{name}`"
+            )
 
 
 def _label(function: Any, kind: str, owner: str) -> str:

@@ -14,7 +14,7 @@ from typing_extensions import TypeVar
 from vfnb._late import late
 from vfnb.errors import HookError, TasksetError
 from vfnb.tasks.data import TaskData
-from vfnb.tasks.hooks import LIFECYCLE, Hook, check_signature, parameters, spec_of
+from vfnb.tasks.hooks import LIFECYCLE, Hook, check_signature, check_spelling, parameters, spec_of
 from vfnb.tasks.judges import Judge, Judges, make_judges
 from vfnb.tasks.judges.plugged import check_judges, judge_hook
 from vfnb.tasks.plugged import MetricConfig, Plugged, RewardConfig, StopConfig, plug
@@ -84,6 +84,7 @@ class Task(Generic[DataT, StateT, ConfigT]):
         super().__init_subclass__(**kwargs)
         _check_arguments(cls)
         _check_hooks(cls)
+        check_spelling(cls, LIFECYCLE)
         check_toolsets_method(cls)
 
     @classmethod

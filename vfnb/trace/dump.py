@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -16,6 +15,7 @@ from vfnb.trace.identity import content
 from vfnb.trace.records import SCHEMA_VERSION, NodeRecord
 from vfnb.trace.table import TokenTable, restore_tokens, token_table
 from vfnb.types import message_adapter
+from vfnb.utils.plain import decode_json, encode_json
 
 if TYPE_CHECKING:
     from vfnb.trace.trace import Trace
@@ -41,12 +41,12 @@ def dump_graph(graph: MessageGraph) -> dict[str, Any]:
                 "sampled": node.sampled,
                 "partial": node.partial,
                 "retokenized": node.retokenized,
-                "message": _plain(node.raw),
+                "message": decode_json(node.raw),
             }
             for node in nodes
         ],
         "calls": [plain_call(call) for call in calls],
-        "tools": {digest: _plain(raw) for digest, raw in list(graph.tools.items())},
+        "tools": {digest: decode_json(raw) for digest, raw in list(graph.tools.items())},
         "tokens": None if table is None else _text(msgspec.to_builtins(table, builtin_types=(bytes,))),
     }
 
@@ -74,10 +74,7 @@ def load_graph(data: Mapping[str, Any]) -> MessageGraph:
             raise TraceError(f"node {index} of the trace lacks or misuses {error}") from error
         records.append(record)
         contents[key] = raw
-    tools = {
-        bytes.fromhex(digest): msgspec.json.encode(tools)
-        for digest, tools in (data.get("tools") or {}).items()
-    }
+    tools = {bytes.fromhex(digest): encode_json(tools) for digest, tools in (data.get("tools") or {}).items()}
     try:
         calls = [call_from(call) for call in data.get("calls") or []]
         table = None if data.get("tokens") is None else msgspec.convert(_bytes(data["tokens"]), TokenTable)
@@ -132,13 +129,6 @@ def graph_schema() -> dict[str, Any]:
             ]
         },
     }
-
-
-def _plain(raw: bytes) -> Any:
-    try:
-        return msgspec.json.decode(raw)
-    except msgspec.DecodeError:  # lone surrogates
-        return json.loads(raw)
 
 
 def _text(value: Any) -> Any:

@@ -10,8 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from vfnb.errors import TraceError
 from vfnb.trace.calls import ModelCall, Rewrite, decode_call, encode_call
 from vfnb.trace.counters import Counters
@@ -20,6 +18,7 @@ from vfnb.trace.node import Node, distinct
 from vfnb.trace.records import Delta, NodeRecord, TokenRecord
 from vfnb.trace.texts import Texts
 from vfnb.types import Message, Messages, Tool
+from vfnb.utils.plain import decode_json, encode_json
 
 if TYPE_CHECKING:
     from vfnb.trace.tokens import TokenColumns, TokenTurn
@@ -103,7 +102,7 @@ class MessageGraph:
         """The tools that a call offered, by `ModelCall.tools`."""
         if digest is None:
             return []
-        return [Tool.model_validate(item) for item in msgspec.json.decode(self.tools[digest])]
+        return [Tool.model_validate(item) for item in decode_json(self.tools[digest])]
 
     # Matching
 
@@ -193,7 +192,7 @@ class MessageGraph:
         plain = [
             tool.model_dump(exclude_none=True) if isinstance(tool, Tool) else dict(tool) for tool in tools
         ]
-        raw = msgspec.json.encode(plain)
+        raw = encode_json(plain)
         digest = blake2b(raw, digest_size=16).hexdigest()
         if digest not in self.tools:
             self.tools[digest] = raw

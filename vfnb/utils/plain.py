@@ -3,16 +3,37 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
-__all__ = ["encodable", "plain"]
+__all__ = ["decode_json", "encodable", "encode_json", "plain"]
 
 _DEEPEST = 100
 _REPR = 2000  # characters
+
+
+def encode_json(value: Any) -> bytes:
+    """Exact JSON, with lone surrogates as escapes and integers of any size; what is no JSON value as its `str`."""
+    import msgspec
+
+    try:
+        return msgspec.json.encode(value)
+    except (UnicodeEncodeError, OverflowError, TypeError):
+        return json.dumps(value, separators=(",", ":"), default=str).encode()
+
+
+def decode_json(raw: bytes) -> Any:
+    """The value that `encode_json` wrote."""
+    import msgspec
+
+    try:
+        return msgspec.json.decode(raw)
+    except msgspec.DecodeError:
+        return json.loads(raw)
 
 
 def encodable(text: str) -> str:

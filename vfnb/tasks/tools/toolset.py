@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic
 from typing_extensions import TypeVar
 
 from vfnb.errors import ConfigError, HookError, TasksetError
+from vfnb.tasks.hooks import check_spelling
 from vfnb.tasks.state import State
 from vfnb.tasks.tools.binding import current_state
 from vfnb.tasks.tools.config import SharedToolsetConfig, in_process
@@ -73,6 +74,7 @@ class Toolset(Generic[ConfigT, StateT]):
                     f"got {argument.__name__}; the order is Toolset[ToolsetConfig, State]"
                 )
         tool_methods(cls)
+        check_spelling(cls, {"setup": (), "setup_task": ("task",)})
 
     @classmethod
     def config_type(cls) -> type[ConfigT]:
