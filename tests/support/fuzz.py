@@ -278,9 +278,12 @@ def fuzz(target: Target, count: int, *, first: int = 0, at_once: int = 8, each: 
         with served(Scripted(ANSWERS, cycle=True)) as rollout:
             before = tally.statuses[200]
             asyncio.run(_send(rollout, target, numbers, tally, at_once))
+            fault = rollout.session.fault
+            if fault is not None:
+                raise AssertionError(f"one of the mutants from {start} on broke the rollout") from fault
             assert not tally.wrong, "\n".join(tally.wrong[:10])
             calls = rollout.trace.dag.calls
-            assert len(calls) == len(numbers)
-            assert sum(call.ok for call in calls) == tally.statuses[200] - before
-            assert rollout.session.fault is None
+            answered = tally.statuses[200] - before
+            recorded = len(calls), sum(call.ok for call in calls)
+            assert recorded == (len(numbers), answered), f"{recorded} recorded, {answered} answered"
     return tally.statuses

@@ -171,8 +171,8 @@ def _known_part(part: dict[str, Any]) -> Any:
 
 def assistant(item: dict[str, Any]) -> AssistantMessage:
     """One item of the model's as a message of its own."""
-    kind = item.get("type") or "message"
-    if kind == "message":
+    kind = item.get("type")
+    if not isinstance(kind, str) or kind == "message":
         return _said(item)
     if kind == "reasoning":
         return AssistantMessage(content=[_reasoning(item)])
