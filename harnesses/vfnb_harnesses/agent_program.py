@@ -18,6 +18,7 @@ from typing_extensions import TypeVar
 from vfnb.agents import Finished, Harness, HarnessConfig, HarnessSession
 from vfnb.errors import ConfigError, HarnessError, InstallError
 from vfnb.installs import Installed, Recipe, ensure, find
+from vfnb.loops import on_worker
 from vfnb.runtimes import ProgramResult, RuntimeConfig
 from vfnb.tasks import Task
 from vfnb.types import Messages
@@ -111,6 +112,8 @@ class AgentProgram(Harness[ConfigT], Generic[ConfigT]):
     """Whether its own tools can be switched off one by one."""
     MAX_TURNS: ClassVar[Literal["program", "server"]] = "server"
     """Who counts turns: the program by a flag of its command, or our server."""
+
+    _failed: tuple[float, InstallError] | None = None  # when, and why
 
     # what a module gives
 
@@ -213,9 +216,8 @@ class AgentProgram(Harness[ConfigT], Generic[ConfigT]):
         }
 
     async def _install(self, session: HarnessSession) -> Installed:
-        failed: tuple[float, InstallError] | None = getattr(self, "_failed", None)
-        if failed is not None and time.monotonic() - failed[0] < RETRY_S:
-            raise failed[1]
+        if self._failed is not None and time.monotonic() - self._failed[0] < RETRY_S:
+            raise self._failed[1]
         try:
             return await ensure(self.recipe(), session.log)
         except InstallError as error:
@@ -242,6 +244,8 @@ class AgentProgram(Harness[ConfigT], Generic[ConfigT]):
         self, session: HarnessSession, task: Task[Any, Any, Any], prompt: Prompt, *, resume: bool
     ) -> Finished:
         config, box = self.config, session.runtime
+        if session.tools:
+            await on_worker(lambda: session.mcp_servers)  # its first look starts servers and blocks
         command = self.command(session, task, prompt, resume=resume)
         argv = await write_files(box, command.argv, command.files, command.stdin)
         check_argv(argv, self.name)

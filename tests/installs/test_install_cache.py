@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -339,3 +340,47 @@ def test_without_uv_pip_installs(tmp_path: Path) -> None:
         [folder / "bin/tiny-agent", "--version"], capture_output=True, text=True, check=True
     )
     assert printed.stdout.startswith("tiny-agent 1.3.0")
+
+
+def test_an_interrupted_installer_ends_with_all_it_started(tmp_path: Path) -> None:
+    install(Node())
+    package, gate = waiting_package(tmp_path)
+    process = builder("npm", package, "3.1.4", "tiny-node")
+    until(lambda: scripts_of(gate))
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=20)
+    assert process.returncode != 0
+    until(lambda: not scripts_of(gate))
+    assert trees(Npm(package, "3.1.4", program="tiny-node")) == []
+
+
+def test_an_odd_folder_will_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    odd = tmp_path / ("a folder with spaces, ümläuts and a long name " * 3).strip()
+    monkeypatch.setenv("VFNB_CACHE", str(odd))
+    installed = install(python_program(tmp_path))
+    assert installed.printed == "tiny-agent 1.2.0 (test)" and installed.folder.is_relative_to(odd)
+
+
+def test_an_installed_program_needs_no_network_and_no_write(tmp_path: Path) -> None:
+    """In a network namespace of its own, where not even the loopback is up."""
+    package = wheel(tmp_path)
+    installed = install(PyPI((package,), "1.2.0", program="tiny-agent"))
+    words = [
+        "unshare",
+        "--net",
+        "--map-root-user",
+        sys.executable,
+        "-c",
+        BUILDER,
+        "pypi",
+        package,
+        "1.2.0",
+        "tiny-agent",
+    ]
+    if (
+        shutil.which("unshare") is None
+        or subprocess.run([*words[:3], "true"], capture_output=True).returncode
+    ):
+        pytest.skip("this machine makes no network namespaces for us")
+    done = subprocess.run(words, capture_output=True, text=True, timeout=30)
+    assert done.stdout.splitlines() == [str(installed.folder)], done.stderr

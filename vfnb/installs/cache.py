@@ -11,7 +11,6 @@ import json
 import os
 import shutil
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -24,12 +23,15 @@ from vfnb.installs.installed import Installed
 from vfnb.installs.lock import locked
 from vfnb.installs.recipe import Recipe
 from vfnb.installs.settings import installer_environment
+from vfnb.utils.ids import new_id
 
 __all__ = ["Progress", "cache_folder", "ensure", "find", "remove", "under_way"]
 
 Progress = Callable[[str], object]
 """Takes one line that says what is being done. It is called on the engine's thread and must return at once."""
 
+CHECK_S = 300.0
+"""Longest that a program may take to say its version; some need a minute for the first time."""
 _RECORD = "installed.json"
 
 
@@ -157,7 +159,8 @@ async def _build(recipe: Recipe, entry: Path, needs: list[Installed], say: Progr
     """Build and check in a new folder, then publish it. With the lock, so other folders are leftovers."""
     doing = f"installing {recipe.label}"
     await asyncio.to_thread(_sweep, entry)
-    tree = Path(tempfile.mkdtemp(prefix="tree-", dir=entry))
+    tree = entry / f"tree-{new_id()}"
+    tree.mkdir()
     started = time.monotonic()
     try:
         env = installer_environment(os.environ)
@@ -170,7 +173,7 @@ async def _build(recipe: Recipe, entry: Path, needs: list[Installed], say: Progr
         record = {"tree": tree.name, "printed": printed, "recipe": recipe.described(), "at": time.time()}
         await asyncio.to_thread(_publish, entry, record)
     except BaseException:
-        await asyncio.to_thread(shutil.rmtree, tree, ignore_errors=True)
+        await _discard(tree)
         raise
     say(f"installed in {time.monotonic() - started:.0f} s")
     return recipe.installed(tree, printed, needs)
@@ -185,9 +188,13 @@ async def _printed(recipe: Recipe, installed: Installed, tree: Path, doing: str)
     home = tree / ".home"
     home.mkdir()
     env = {**os.environ, **installed.environment(os.environ), "HOME": str(home)}
-    output = await command.run(
+    asking = command.run(
         recipe.checking(installed), cwd=home, env=env, doing=f"{doing}: checking its version"
     )
+    try:
+        output = await asyncio.wait_for(asking, CHECK_S)
+    except TimeoutError:
+        raise InstallError(f"{doing}: the program did not say its version within {CHECK_S:g} s") from None
     await asyncio.to_thread(shutil.rmtree, home, ignore_errors=True)
     if not recipe.matches(output):
         raise InstallError(
@@ -205,6 +212,13 @@ def _publish(entry: Path, record: dict[str, Any]) -> None:
         file.flush()
         os.fsync(file.fileno())
     draft.replace(entry / _RECORD)
+
+
+async def _discard(tree: Path) -> None:
+    try:
+        await asyncio.to_thread(shutil.rmtree, tree, ignore_errors=True)
+    except RuntimeError:  # the interpreter leaves and has no threads any more
+        shutil.rmtree(tree, ignore_errors=True)
 
 
 def _sweep(entry: Path) -> None:
