@@ -72,6 +72,14 @@ async def _through_openai(session: vf.HarnessSession, task: vf.Task) -> str:
     return reply.choices[0].message.content
 
 
+async def _through_anthropic(session: vf.HarnessSession, task: vf.Task) -> str:
+    question = [{"role": "user", "content": task.data.prompt}]
+    async with session.anthropic().messages.stream(
+        model=session.model, max_tokens=99, messages=question
+    ) as stream:
+        return await stream.get_final_text()
+
+
 async def _through_http(session: vf.HarnessSession, task: vf.Task) -> str:
     import httpx
 
@@ -84,13 +92,16 @@ async def _through_http(session: vf.HarnessSession, task: vf.Task) -> str:
     return response.json()["choices"][0]["message"]["content"]
 
 
-@pytest.mark.parametrize("harness", [_through_openai, _through_http])
-def test_any_client_reaches_the_session(tmp_path: Path, harness: object) -> None:
+@pytest.mark.parametrize(
+    ("harness", "dialect"),
+    [(_through_openai, "chat"), (_through_anthropic, "messages"), (_through_http, "chat")],
+)
+def test_any_client_reaches_the_session(tmp_path: Path, harness: object, dialect: str) -> None:
     run = vf.evaluate(taskset(4), model=vf.Scripted(add), harness=harness, dir=tmp_path / "run").wait(
         quiet=True
     )
     assert list(run.rewards["reward"]) == [1.0] * 4
-    assert list(run.frame("calls")["dialect"]) == ["chat"] * 4
+    assert list(run.frame("calls")["dialect"]) == [dialect] * 4
 
 
 def test_the_null_harness_as_a_program(tmp_path: Path) -> None:

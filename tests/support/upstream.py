@@ -122,6 +122,15 @@ class Upstream(ThreadServer):
             say = self._script[min(number, len(self._script) - 1)]
         return Say(text=say) if isinstance(say, str) else say
 
+    def whole(self, say: Say, model: str) -> dict[str, Any]:
+        """A plain reply."""
+        return completion(say, model)
+
+    def streamed(self, say: Say, model: str, body: Any) -> list[bytes]:
+        """A streamed one."""
+        options = body.get("stream_options") or {}
+        return chunk_events(say, model, bool(options.get("include_usage")))
+
     async def handle(self, request: web.Request) -> web.StreamResponse:
         raw = await request.read()
         received = Received(request.method, request.path_qs, dict(request.headers), raw, time.monotonic())
@@ -151,15 +160,10 @@ class Upstream(ThreadServer):
             await asyncio.sleep(say.delay)
         model = body.get("model", "")
         if say.raw is not None or say.status != 200 or not body.get("stream"):
-            raw = say.raw if say.raw is not None else json.dumps(completion(say, model)).encode()
+            raw = say.raw if say.raw is not None else json.dumps(self.whole(say, model)).encode()
             headers = {"Content-Type": "application/json", **say.headers}
             return web.Response(status=say.status, body=raw, headers=headers)
-        options = body.get("stream_options") or {}
-        events = (
-            say.events
-            if say.events is not None
-            else chunk_events(say, model, bool(options.get("include_usage")))
-        )
+        events = say.events if say.events is not None else self.streamed(say, model, body)
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream", **say.headers})
         await response.prepare(request)
         for index, event in enumerate(events):

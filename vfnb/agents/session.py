@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -27,8 +28,8 @@ IN_PROCESS_URL = "http://vfnb.invalid/v1"  # never resolved: the transport answe
 class HarnessSession:
     """One rollout as its agent program sees it.
 
-    `complete` and `openai()` stay in process: the same recording, no socket. `base_url` opens a loopback
-    server on first use, for any other client and for programs.
+    `complete`, `openai()` and `anthropic()` stay in process: the same recording, no socket. `base_url` opens a
+    loopback server on first use, for any other client and for programs.
     """
 
     def __init__(
@@ -179,20 +180,34 @@ class HarnessSession:
 
     def openai(self) -> Any:
         """An `openai.AsyncOpenAI` client of this rollout (needs the `openai` extra)."""
-        try:
-            from openai import AsyncOpenAI
-        except ImportError as error:
-            raise MissingExtra(
-                "session.openai() needs the openai package: pip install 'vfnb[openai]'"
-            ) from error
-        import httpx
-
-        from vfnb.interception import InProcessTransport
-
-        http = httpx.AsyncClient(transport=InProcessTransport(self._session))
-        client = AsyncOpenAI(base_url=IN_PROCESS_URL, api_key=self.api_key, http_client=http)
+        sdk = self._sdk("openai")
+        client = sdk.AsyncOpenAI(base_url=IN_PROCESS_URL, api_key=self.api_key, http_client=self._http(sdk))
         self._clients.append(client)
         return client
+
+    def anthropic(self) -> Any:
+        """An `anthropic.AsyncAnthropic` client of this rollout (needs the `anthropic` extra)."""
+        sdk = self._sdk("anthropic")
+        root = IN_PROCESS_URL.removesuffix("/v1")
+        client = sdk.AsyncAnthropic(base_url=root, api_key=self.api_key, http_client=self._http(sdk))
+        self._clients.append(client)
+        return client
+
+    def _sdk(self, name: str) -> Any:
+        try:
+            return importlib.import_module(name)
+        except ImportError as error:
+            raise MissingExtra(
+                f"session.{name}() needs the {name} package: pip install 'vfnb[{name}]'"
+            ) from error
+
+    def _http(self, sdk: Any) -> Any:
+        """A client without a socket, of the library that the SDK is made with."""
+        from vfnb.interception.inprocess import transport
+
+        base = next(cls for cls in sdk.DefaultAsyncHttpxClient.__mro__ if cls.__name__ == "AsyncClient")
+        library = importlib.import_module(base.__module__.partition(".")[0])
+        return library.AsyncClient(transport=transport(self._session, library))
 
     def log(self, *values: object) -> None:
         """Write a line to the rollout's log, `logs/<trace id>.log` of the run's folder; 16 MiB of it are kept."""

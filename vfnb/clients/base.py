@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from vfnb.clients.counting import estimate
 from vfnb.clients.price import Price
 from vfnb.dialects import Dialect, Split, StreamReader
 from vfnb.errors import ModelError
@@ -88,6 +89,16 @@ class ModelClient(ABC):
         Raises:
             ModelError: by what went wrong.
         """
+
+    async def count(self, request: ModelRequest) -> int | bytes:
+        """How many tokens the prompt has, or the upstream's own reply to that question.
+
+        Here an estimate, see `vfnb.clients.counting.estimate`; a client that has a tokenizer knows better.
+
+        Raises:
+            ModelError: the upstream was asked and did not say.
+        """
+        return estimate(request.messages(), request.tools)
 
     def settings(self) -> dict[str, Any] | None:
         """The arguments that make this client again, as TOML values without secrets; None if no file can."""

@@ -14,6 +14,7 @@ from vfnb.clients import address, failures
 from vfnb.clients.attempt import Target, attempt
 from vfnb.clients.base import ModelClient, ModelRequest, Reply
 from vfnb.clients.connection import Connection
+from vfnb.clients.counting import outgoing_count
 from vfnb.clients.limits import endpoint
 from vfnb.clients.outgoing import Outgoing, outgoing
 from vfnb.clients.price import Price, price_of
@@ -34,6 +35,7 @@ __all__ = ["Relay"]
 
 _log = logging.getLogger("vfnb.clients")
 _LONGEST_WAIT = 120.0
+_NO_ROUTE = (404, 405, 501)
 _RETRIED = (UpstreamConnection, UpstreamRateLimited, UpstreamServerError, UpstreamMalformed)
 
 
@@ -237,16 +239,39 @@ class Relay(ModelClient):
             wait = told
         return wait if wait <= _LONGEST_WAIT else None
 
-    async def _try(self, request: ModelRequest, call: Outgoing) -> Reply:
+    def _target(self, request: ModelRequest, path: str) -> Target:
         root = self._root()
-        url = address.endpoint_url(root, request.dialect.path(call.model, request.stream))
+        url = address.endpoint_url(root, path)
         key = address.read_key(self._key_var, root)
         own = address.resolve_headers(self._headers)
-        headers = {**request.headers, **own}
+        headers = {**request.dialect.headers, **request.headers, **own}
         if key:
             headers |= request.dialect.auth(key)
         secrets = partial(address.secrets_of, root, key, own)
-        target = Target(url, address.public_url(url) or url, headers, secrets)
+        return Target(url, address.public_url(url) or url, headers, secrets)
+
+    async def count(self, request: ModelRequest) -> int | bytes:
+        """The upstream's count, an estimate if it has no route for that."""
+        target = self._target(request, request.dialect.count_path)
+        try:
+            async with asyncio.timeout_at(request.deadline):
+                body = outgoing_count(request, self.name)
+                answer = await self._connection.send("POST", target.url, target.headers, body)
+                try:
+                    body = await answer.read()
+                    status, headers = answer.status, answer.headers
+                finally:
+                    answer.release()
+        except (TimeoutError, OSError, ValueError) as error:
+            raise failures.from_exception(error, target.shown, started=False) from error
+        if status in _NO_ROUTE:
+            return await super().count(request)
+        if status != 200:
+            raise failures.from_status(status, body, headers, request.dialect, target.shown, target.secrets())
+        return body
+
+    async def _try(self, request: ModelRequest, call: Outgoing) -> Reply:
+        target = self._target(request, request.dialect.path(call.model, request.stream))
         size = len(call.body) // 4
         try:
             permit = self._endpoint.try_acquire(size)

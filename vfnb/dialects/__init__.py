@@ -7,7 +7,7 @@ from vfnb.dialects.gemini import Gemini, GeminiList
 from vfnb.dialects.messages import AnthropicMessages
 from vfnb.dialects.parts import Split
 from vfnb.dialects.reader import StreamReader
-from vfnb.dialects.registry import dialects, get, match
+from vfnb.dialects.registry import counter, dialects, get, match
 from vfnb.dialects.responses import Responses
 from vfnb.dialects.split import Splitter
 
@@ -23,6 +23,7 @@ __all__ = [
     "Split",
     "Splitter",
     "StreamReader",
+    "counter",
     "dialects",
     "get",
     "match",

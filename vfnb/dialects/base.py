@@ -66,6 +66,10 @@ class Dialect(ABC, Generic[ReqT, RespT]):
     carries: ClassVar[frozenset[str]] = frozenset()
     """What `request` can write besides texts, calls and functions: `image`, `audio`, `file`, `file_url`,
     `result_media` (these in the result of a tool), `reasoning` (its text, of earlier answers)."""
+    count_path: ClassVar[str] = ""
+    """POST path that counts the tokens of a request; `""` if the dialect has none."""
+    headers: ClassVar[Mapping[str, str]] = {}
+    """What an upstream wants to be told with each request, unless the program or the user tells it."""
     client_header: ClassVar[str] = ""
     """Header, in lower case, that only programs of this dialect send: it tells them on paths that many share."""
 
@@ -324,6 +328,10 @@ class Dialect(ABC, Generic[ReqT, RespT]):
         """The reply of the model list, or of its first entry."""
         entries = [{"id": name, "object": "model", "created": 0, "owned_by": "vfnb"} for name in models]
         return msgspec.json.encode(entries[0] if one else {"object": "list", "data": entries})
+
+    def count_body(self, count: int) -> bytes:
+        """The reply of `count_path`."""
+        return msgspec.json.encode({"input_tokens": count})
 
     def path(self, model: str, stream: bool) -> str:
         """The path that an upstream serves this dialect under."""

@@ -29,7 +29,6 @@ from vfnb.types import HostedResult, Messages, Response, SystemMessage, Tool
 
 __all__ = ["AnthropicMessages"]
 
-_VERSION = "2023-06-01"
 _PING = b'event: ping\ndata: {"type": "ping"}\n\n'
 
 
@@ -42,6 +41,8 @@ class AnthropicMessages(Dialect[dict[str, Any], dict[str, Any]]):
     head_keys: ClassVar[tuple[str, ...]] = ("system",)
     carries: ClassVar[frozenset[str]] = frozenset({"image", "file", "file_url", "result_media"})
     id_prefix: ClassVar[str] = "msg_"
+    count_path: ClassVar[str] = "/v1/messages/count_tokens"
+    headers: ClassVar[Mapping[str, str]] = {"anthropic-version": "2023-06-01"}
     stop_status: ClassVar[int] = 403
     stop_kind: ClassVar[str] = "permission_error"
     base_url_var: ClassVar[str] = "ANTHROPIC_BASE_URL"

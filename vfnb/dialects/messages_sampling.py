@@ -11,7 +11,7 @@ from vfnb.dialects.base import Raws, load
 __all__ = ["asked", "body", "changes"]
 
 _log = logging.getLogger("vfnb.dialects")
-_NOT_SAMPLING = frozenset({"model", "messages", "system", "tools", "stream", "metadata"})
+_NOT_SAMPLING = frozenset({"model", "messages", "system", "tools", "stream", "metadata", "cache_control"})
 _SAME = frozenset({"temperature", "top_p", "top_k", "max_tokens"})
 _CHOICES = {"auto": "auto", "none": "none", "any": "required"}
 _WIRE_CHOICES = {name: kind for kind, name in _CHOICES.items()}

@@ -11,7 +11,7 @@ from vfnb.errors import ConfigError
 if TYPE_CHECKING:
     from vfnb.dialects.base import Dialect
 
-__all__ = ["dialects", "get", "match", "normalise", "register"]
+__all__ = ["counter", "dialects", "get", "match", "normalise", "register"]
 
 _classes: dict[str, type[Dialect[Any, Any]]] = {}
 _instances: dict[str, Dialect[Any, Any]] = {}
@@ -94,6 +94,15 @@ def match(path: str) -> Dialect[Any, Any] | None:
         fits = (owner for pattern, asked, owner in _patterns if asked <= query and pattern.fullmatch(plain))
         name = next(fits, None)
     return None if name is None else get(name)
+
+
+def counter(path: str) -> Dialect[Any, Any] | None:
+    """The dialect whose `count_path` this is."""
+    plain = normalise(path)
+    for dialect in dialects():
+        if dialect.count_path and normalise(dialect.count_path) == plain:
+            return dialect
+    return None
 
 
 def dialects() -> list[Dialect[Any, Any]]:

@@ -1,8 +1,13 @@
-"""An httpx transport that reaches a session without a socket, from any loop."""
+"""An httpx transport that reaches a session without a socket, from any loop.
+
+Clients of providers come with httpx or with a successor of it, whose classes have the same names: `transport` makes
+one for theirs.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import AsyncIterator, Coroutine
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
@@ -16,22 +21,20 @@ from vfnb.interception.router import route
 if TYPE_CHECKING:
     from vfnb.interception.session import Session
 
-__all__ = ["InProcessTransport"]
+__all__ = ["InProcessTransport", "transport"]
 
 _Head = tuple[int, dict[str, str]]
 
 
-class InProcessTransport(httpx.AsyncBaseTransport):
-    """Give it to `httpx.AsyncClient`; scheme and host of the URL do not matter, the path does.
+class _Transport:
+    """The transport but for its base, which is `library`'s."""
 
-    Calls are recorded as those that come through the server. Cancelling a request, or closing a stream
-    early, cancels the model call and records it as cancelled.
-    """
+    library: Any = httpx
 
     def __init__(self, session: Session) -> None:
         self._session = session
 
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+    async def handle_async_request(self, request: Any) -> Any:
         """Answer one request.
 
         Raises:
@@ -39,7 +42,7 @@ class InProcessTransport(httpx.AsyncBaseTransport):
             httpx.RemoteProtocolError: a stream was cut (while it is read).
         """
         body = await request.aread()
-        channel = _Channel()
+        channel = _Channel(self.library)
 
         work = route(
             self._session,
@@ -56,7 +59,31 @@ class InProcessTransport(httpx.AsyncBaseTransport):
         except asyncio.CancelledError:
             running.cancel()
             raise
-        return httpx.Response(status, headers=headers, stream=_Stream(channel, running), request=request)
+        stream = _stream(self.library)(channel, running)
+        return self.library.Response(status, headers=headers, stream=stream, request=request)
+
+
+class InProcessTransport(_Transport, httpx.AsyncBaseTransport):
+    """Give it to `httpx.AsyncClient`; scheme and host of the URL do not matter, the path does.
+
+    Calls are recorded as those that come through the server. Cancelling a request, or closing a stream
+    early, cancels the model call and records it as cancelled.
+    """
+
+
+def transport(session: Session, library: Any = httpx) -> Any:
+    """The same for the `AsyncClient` of a module that is made like httpx."""
+    return InProcessTransport(session) if library is httpx else _made(library)(session)
+
+
+@functools.cache
+def _made(library: Any) -> type[_Transport]:
+    return type("InProcessTransport", (_Transport, library.AsyncBaseTransport), {"library": library})
+
+
+@functools.cache
+def _stream(library: Any) -> type[_Stream]:
+    return type("Stream", (_Stream, library.AsyncByteStream), {})
 
 
 def _start(work: Coroutine[Any, Any, None], channel: _Channel) -> asyncio.Task[None] | Future[None]:
@@ -70,7 +97,8 @@ def _start(work: Coroutine[Any, Any, None], channel: _Channel) -> asyncio.Task[N
 class _Channel:
     """A sink whose reader is on the loop that made it."""
 
-    def __init__(self) -> None:
+    def __init__(self, library: Any) -> None:
+        self._library = library
         self._loop = asyncio.get_running_loop()
         self._items: asyncio.Queue[_Head | bytes | Exception | None] = asyncio.Queue()
         self._open = True
@@ -112,13 +140,13 @@ class _Channel:
     def abort(self) -> None:
         """The stream is cut."""
         message = "peer closed connection without sending complete message body (incomplete chunked read)"
-        self._put(httpx.RemoteProtocolError(message))
+        self._put(self._library.RemoteProtocolError(message))
 
     def over(self, running: asyncio.Task[None] | Future[None]) -> None:
         """The call has ended; if it was cancelled or failed, the reader must not wait on."""
         error = None if running.cancelled() else running.exception()
         if running.cancelled() or error is not None:
-            self._put(httpx.ReadError(f"the session ended the call: {error or 'closed'}"))
+            self._put(self._library.ReadError(f"the session ended the call: {error or 'closed'}"))
 
     def leave(self) -> None:
         """The reader goes away."""
@@ -141,7 +169,9 @@ class _Channel:
         return item
 
 
-class _Stream(httpx.AsyncByteStream):
+class _Stream:
+    """The body of an answer but for its base."""
+
     def __init__(self, channel: _Channel, running: asyncio.Task[None] | Future[None]) -> None:
         self._channel = channel
         self._running = running

@@ -6,8 +6,9 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from vfnb.dialects import Dialect, dialects, get, match
+from vfnb.dialects import Dialect, counter, dialects, get, match
 from vfnb.interception.answers import JSON
+from vfnb.interception.counting import count
 
 if TYPE_CHECKING:
     from vfnb.interception.session import Session
@@ -44,6 +45,9 @@ async def route(
         read: gives the decompressed body; used only for a call that is accepted.
     """
     dialect = match(path)
+    counts = None if dialect is not None or method != "POST" else counter(path)
+    if counts is not None:
+        dialect = counts
     if dialect is None:
         await _elsewhere(session, method, path, headers, sink)
     elif headers.get("upgrade", "").lower() == "websocket":
@@ -58,7 +62,10 @@ async def route(
         except BodyError as error:
             await refuse(sink, dialect, error.status, str(error))
             return
-        await session.handle(dialect, body, headers, sink, transport=transport)
+        if counts is not None:
+            await count(session, dialect, body, headers, sink)
+        else:
+            await session.handle(dialect, body, headers, sink, transport=transport)
 
 
 _UNKNOWN = "unknown API key: its rollout is over, or never was"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Turn", "TurnReader", "forwarded"]
 
-_FORWARDED = ("anthropic-beta", "openai-beta")
+_FORWARDED = ("anthropic-beta", "anthropic-version", "openai-beta")
 _MAX_TOOL_LISTS = 32
 _MAX_HEADS = 16
 _MAX_SEEN = 8192
