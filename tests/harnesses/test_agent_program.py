@@ -221,6 +221,8 @@ def test_names_on_the_wire_lead_back_to_the_tasks_tools(package: str) -> None:
     trace = asyncio.run(agent.run(desk()))
     assert trace.info["program"]["tools"]["mcp__desk__add"] == "desk_add"
     assert trace.tool_name("mcp__plain__wait") == "wait" and trace.tool_name("bash") == "bash"
+    apart = vf.ToolCall(id="c1", name="add", arguments="{}", namespace="mcp__desk")
+    assert trace.tool_name(apart) == "desk_add" and trace.tool_name("add") == "add"
     assert vf.Trace.model_validate_json(trace.model_dump_json()).tool_name("mcp__desk__add") == "desk_add"
 
 

@@ -65,6 +65,8 @@ def test_an_errand_with_a_tool_of_the_task_and_a_second_turn_is_one_line(
     assert "exec_command" in tools and "add" in " ".join(tools)
     assert not {"web_search", "spawn_agent", "multi_agent_v1"} & set(tools)
     assert offered(trace, 3) == tools
+    called = [made for message in trace.messages for made in getattr(message, "tool_calls", ())]
+    assert [trace.tool_name(made) for made in called] == ["exec_command", "desk_add"]
     assert trace.info["program"]["printed"] == f"codex-cli {version}"
 
 
@@ -109,6 +111,7 @@ def test_a_stop_of_the_task_ends_it_at_once() -> None:
     trace = do(CodexHarness(), model, Stopped(errand().data))
     assert trace.end_state == "stopped" and trace.stop_condition == "two"
     assert trace.reward == 1.0 and sum(made.error is None for made in trace.calls) == 2
+    assert len(trace.calls) <= 3  # the refusal that ends it is not asked for again
 
 
 @pytest.mark.parametrize("version", [CodexHarness.VERSION, OLD])
@@ -148,6 +151,6 @@ def test_a_subagent_is_a_branch_of_its_own(version: str) -> None:
 
     trace = do(CodexHarness(CodexConfig(version=version)), vf.Scripted(script))
     assert trace.end_state == "completed", trace.errors
-    assert trace.reward == 1.0
+    assert trace.reward == 1.0 and trace.last_reply == "All done."
     assert causes(trace) == ["subagent"] and len(trace.calls) == 5
     assert owned_once(trace)

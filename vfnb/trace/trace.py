@@ -33,7 +33,7 @@ from vfnb.trace.graph import MessageGraph
 from vfnb.trace.judging import JudgeCall
 from vfnb.trace.nodes import NodeList
 from vfnb.trace.rewrites import Rewritten, rewrites
-from vfnb.types import Messages, Usage
+from vfnb.types import Messages, ToolCall, Usage
 from vfnb.utils.plain import plain
 
 if TYPE_CHECKING:
@@ -298,8 +298,12 @@ class Trace(BaseModel):
 
     # Marking, samples
 
-    def tool_name(self, name: str) -> str:
-        """The task's name of a tool that the program calls by a name of its own (`mcp__desk__add`), or `name`."""
+    def tool_name(self, call: str | ToolCall) -> str:
+        """The task's name of a tool that the program calls by a name of its own (`mcp__desk__add`), or that name.
+
+        Give the whole call where names alone say too little: Codex has `add` in the namespace `mcp__desk`.
+        """
+        name = call if isinstance(call, str) else "__".join(filter(None, (call.namespace, call.name)))
         program = self.info.get("program")
         names = program.get("tools") if isinstance(program, Mapping) else None
         return str(names.get(name, name)) if isinstance(names, Mapping) else name
