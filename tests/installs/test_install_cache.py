@@ -117,7 +117,8 @@ def test_an_installer_that_fails_is_an_error_with_its_output_and_can_be_mended(t
     path.write_bytes(b"no wheel")
     recipe = PyPI((str(path),), "1.2.0", program="tiny-agent")
     with pytest.raises(
-        InstallError, match=r"(?s)installing tiny-agent 1\.2\.0: `uv pip install ...` ended with.*zip"
+        InstallError,
+        match=r"(?s)installing tiny-agent 1\.2\.0: `uv pip install ...` ended with.*zip.*pip config",
     ):
         install(recipe)
     assert trees(recipe) == []
@@ -212,7 +213,7 @@ def test_install_scripts_can_be_kept_from_running_and_a_command_run_instead(tmp_
 def test_a_failing_install_script_is_told(tmp_path: Path) -> None:
     recipe = node_program(tmp_path, {"postinstall": "echo the disk is made of cheese; exit 3"})
     with pytest.raises(
-        InstallError, match=r"(?s)`node .*npm-cli.js install ...` ended.*the disk is made of cheese"
+        InstallError, match=r"(?s)`node npm-cli.js install ...` ended.*cheese.*npm config list"
     ):
         install(recipe)
 

@@ -167,7 +167,10 @@ async def _build(recipe: Recipe, entry: Path, needs: list[Installed], say: Progr
         for need in needs:
             env |= need.environment(env)
         say("installing")
-        await recipe.build(tree, needs, lambda argv: command.run(argv, cwd=tree, env=env, doing=doing))
+        try:
+            await recipe.build(tree, needs, lambda argv: command.run(argv, cwd=tree, env=env, doing=doing))
+        except InstallError as error:
+            raise InstallError(f"{error}\n{recipe.hint}".rstrip()) from error.__cause__
         say("checking its version")
         printed = await _printed(recipe, recipe.installed(tree, "", needs), tree, doing)
         record = {"tree": tree.name, "printed": printed, "recipe": recipe.described(), "at": time.time()}

@@ -53,7 +53,7 @@ async def run(argv: Sequence[str | Path], *, cwd: Path, env: Mapping[str, str], 
         raise
     text = output.decode("utf-8", "replace")
     if process.returncode != 0:
-        shown = " ".join([Path(words[0]).name, *words[1:3]])
+        shown = " ".join(Path(word).name for word in words[:3])
         raise InstallError(f"{doing}: `{shown} ...` ended with status {process.returncode}:\n{tail(text)}")
     return text
 

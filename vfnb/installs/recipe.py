@@ -42,6 +42,11 @@ class Recipe(ABC):
         return f"{self.name} {self.version}"
 
     @property
+    def hint(self) -> str:
+        """What to look at if an installer fails."""
+        return ""
+
+    @property
     def needs(self) -> tuple[Recipe, ...]:
         """What must be installed first."""
         return ()

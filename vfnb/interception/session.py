@@ -273,8 +273,9 @@ class Session:
 
     async def admit(self, call: Call) -> str | None:
         """Wait for room under `max_turns`; then count the call in, or name the stop that refuses it."""
-        limits, counters = self.limits, self.graph.counters
+        counters = self.graph.counters
         while True:
+            limits = self.limits
             over = self.stop_condition or limits.reached(counters)
             if over is not None:
                 return over

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from vfnb.lab.html import MAX_ROWS, Page, banner, esc, table
 from vfnb.lab.text import columns, lines
-from vfnb.lab.words import count, listing, money, number, one_line
+from vfnb.lab.words import count, listing, money, number, one_line, seconds
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["comparison_bundle", "comparison_text"]
 
 _HEAD = ["harness", "reward", "scored", "errors", "turns", "tokens in", "out", "tools", "rewrites", "forks"]
-_HEAD += ["time", "model", "harness's own", "cost"]
+_HEAD += ["time", "model", "own", "cost"]
 
 
 def _cells(row: Any) -> list[str]:
@@ -29,7 +29,7 @@ def _cells(row: Any) -> list[str]:
         *(one_line(row.harness, 30), reward, f"{row.scored} of {row.n}", str(row.errors), _short(row.turns)),
         *(_count(row.tokens_in), _count(row.tokens_out), _short(row.tool_calls), _short(row.rewrites)),
         listing((f"{cause} {times}" for cause, times in forks.items()), ", ") or "none",
-        *(f"{_short(value)} s" for value in (row.time_s, row.model_s, row.harness_s)),
+        *(seconds(_known(value)) for value in (row.time_s, row.model_s, row.harness_s)),
         money(_known(row.cost)),
     ]
 
