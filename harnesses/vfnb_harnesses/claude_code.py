@@ -74,9 +74,7 @@ class ClaudeCodeHarness(AgentProgram[ClaudeCodeConfig]):
     REWRITES: ClassVar[str] = (
         "cache marks move; system messages change from blocks to text; a compaction repeats the newest turn"
     )
-    MARKERS: ClassVar[tuple[Marker, ...]] = (
-        Marker(header="x-claude-code-agent-id", kind="subagent", agent=True),
-    )
+    MARKERS: ClassVar[tuple[Marker, ...]] = (Marker(header="x-claude-code-agent-id", agent=True),)
 
     def recipe(self) -> Recipe:
         package = "@anthropic-ai/claude-code"

@@ -78,7 +78,6 @@ class CodexHarness(AgentProgram[CodexConfig]):
         Marker(
             header="x-codex-turn-metadata", pattern=r'"request_kind"\s*:\s*"compaction"', kind="compaction"
         ),
-        Marker(header="x-openai-subagent", pattern="collab_spawn", kind="subagent"),
         Marker(header="thread-id", agent=True),
         Marker(
             header="session_id", agent=True

@@ -13,6 +13,7 @@ from vfnb_harnesses.codex import CodexConfig, CodexHarness
 
 import vfnb as vf
 from vfnb.errors import ConfigError
+from vfnb.interception.markers import MarkerReader
 from vfnb.runtimes import ProgramResult, SubprocessConfig
 
 
@@ -56,6 +57,19 @@ def test_nothing_cannot_replace_the_system_prompt(harness: AgentProgram[Any]) ->
     harness.check_task(vf.Task(vf.TaskData(idx=0, prompt="go", system_prompt="Be brief.")))
     with pytest.raises(ConfigError, match=r"set harness\.system_prompt"):
         harness.check_task(vf.Task(vf.TaskData(idx=0, prompt="go")))
+
+
+def test_which_of_its_agents_asks_and_what_for() -> None:
+    claude, codex = (MarkerReader(kind.MARKERS).read for kind in (ClaudeCodeHarness, CodexHarness))
+    assert claude({"x-claude-code-session-id": "s1"}, {}) == {}
+    assert claude({"x-claude-code-session-id": "s1", "x-claude-code-agent-id": "a1"}, {}) == {"agent": "a1"}
+    main = {"session-id": "t1", "thread-id": "t1", "x-codex-turn-metadata": '{"request_kind":"turn"}'}
+    child = {**main, "thread-id": "t2", "x-codex-parent-thread-id": "t1"}
+    cut = {"x-codex-turn-metadata": '{"request_kind":"compaction"}'}
+    assert codex(main, {}) == {"agent": "t1"}
+    assert codex(child, {}) == {"agent": "t2", "parent": "t1"}
+    assert codex(child | cut, {}) == {"kind": "compaction", "agent": "t2", "parent": "t1"}
+    assert codex({"session_id": "t2", "x-openai-subagent": "collab_spawn"}, {}) == {"agent": "t2"}  # 0.116
 
 
 def test_claude_code_does_not_compact_small_windows() -> None:

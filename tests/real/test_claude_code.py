@@ -115,6 +115,8 @@ def test_a_compaction_is_told_from_its_request_and_its_summary() -> None:
     assert trace.end_state == "completed", trace.errors
     assert trace.reward == 1.0 and trace.last_reply == "All done."
     assert set(causes(trace)) == {"compaction"}, causes(trace)
+    again = [node for node in trace.nodes if node.message.text == "two"]
+    assert [node.sampled for node in again] == [True, False]  # said again after the summary
     assert owned_once(trace)
 
 
