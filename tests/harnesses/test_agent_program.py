@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 from support.addition import add, taskset
+from support.scripts import asks, call
 from support.tiny_programs import TinyAgent, TinyConfig, wheel
-from support.toolbox import PIXEL, desk
+from support.toolbox import PIXEL, DeskTask, desk
 
 import vfnb as vf
 from vfnb.errors import ConfigError
@@ -230,3 +231,18 @@ def test_the_version_counts_for_reuse_whoever_names_it(package: str) -> None:
     pinned = TinyAgent(TinyConfig(package=package)).identity()
     assert pinned["version"] == "1.2.0"
     assert TinyAgent(TinyConfig(package=package, version="1.3.0")).identity()["version"] == "1.3.0"
+
+
+def test_a_stop_can_go_by_the_tasks_own_names(package: str) -> None:
+    class Watched(DeskTask):
+        @vf.stop
+        def asked(self, response: vf.Response, trace: vf.Trace) -> bool:
+            return any(trace.tool_name(call) == "desk_add" for call in response.message.tool_calls)
+
+    class Armed(TinyAgent):
+        SUPPORTS_MCP = True
+
+    model = vf.Scripted([asks(call("mcp__desk__add", a=1, b=2))])
+    agent = vf.make_agent(Armed(TinyConfig(package=package)), model=model)
+    trace = asyncio.run(agent.run(Watched(vf.TaskData(prompt="Add."), desk().config)))
+    assert trace.stop_condition == "asked"

@@ -131,6 +131,8 @@ class _Job:
 
 
 _jobs: dict[str, _Job] = {}
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_jobs.clear)  # the loop that works on them is not there
 
 
 async def _share(recipe: Recipe, progress: Progress | None) -> Installed:

@@ -137,7 +137,7 @@ def _check(config: EvalConfig, merged: Layers) -> None:
             )
     with _at(merged, "harness"):
         harness = config.make_harness()
-    with _at(merged, "runtime"):
+    with _at(merged, "harness" if merged.get("runtime", "type") is None else "runtime"):
         harness.check(config.runtime)
 
 
