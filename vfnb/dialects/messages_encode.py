@@ -24,7 +24,7 @@ from vfnb.types import (
     ToolMessage,
 )
 
-__all__ = ["arguments", "blocks", "item", "items", "rewritten", "system", "tool"]
+__all__ = ["arguments", "blocks", "item", "items", "rewritten", "said", "system", "tool", "tool_use"]
 
 _DATA = re.compile(r"data:([^;,]*)(?:;[^;,]*)*;base64,")
 
@@ -67,7 +67,7 @@ def result(source: ToolMessage) -> dict[str, Any]:
     return data | extra
 
 
-def content(source: Content | None) -> list[dict[str, Any]]:
+def content(source: Content | None) -> list[Any]:
     """The blocks of a message's content."""
     if not source:
         return []
@@ -118,32 +118,34 @@ def _source(url: str) -> dict[str, Any]:
     return {"type": "base64", "media_type": found[1] or "text/plain", "data": url[found.end() :]}
 
 
-def blocks(source: AssistantMessage, *, raw: bool = False) -> list[dict[str, Any]]:
+def blocks(source: AssistantMessage, *, raw: bool = False) -> list[Any]:
     """The content blocks of an answer, in their order.
 
     Args:
         raw: leave arguments as the JSON text that they are.
     """
-    thoughts = [
-        part
-        for part in (source.content if isinstance(source.content, list) else [])
-        if isinstance(part, ReasoningContentPart) and part.encrypted is None
-    ]
-    said = [(place, block) for place, block in enumerate(content(source.content))]
-    if len(thoughts) == 1 and not thoughts[0].text and source.reasoning_content:
-        thought = next(block for _, block in said if block.get("type") == "thinking")
-        thought["thinking"] = source.reasoning_content
-    elif not thoughts and source.reasoning_content:
-        said.insert(0, (-1, {"type": "thinking", "thinking": source.reasoning_content, "signature": ""}))
-    if source.tool_calls:
-        said = [(place, block) for place, block in said if block.get("text") != ""]
-    found = []
+    return [tool_use(one, raw=raw) if isinstance(one, ToolCall) else one for one in said(source)]
+
+
+def said(source: AssistantMessage) -> list[Any]:
+    """The same with tool calls as they are."""
+    parts = source.content if isinstance(source.content, list) else []
+    thoughts = [part for part in parts if isinstance(part, ReasoningContentPart) and part.encrypted is None]
+    placed = list(enumerate(content(source.content)))
+    if source.reasoning_content and not thoughts:
+        placed.insert(0, (-1, {"type": "thinking", "thinking": source.reasoning_content, "signature": ""}))
+    elif source.reasoning_content and len(thoughts) == 1 and not thoughts[0].text:
+        place = parts.index(thoughts[0])
+        placed[place] = place, placed[place][1] | {"thinking": source.reasoning_content}
+    found: list[Any] = []
     calls = list(source.tool_calls)
-    for place, block in said:
+    for place, block in placed:
+        if source.tool_calls and isinstance(block, dict) and block.get("text") == "":
+            continue  # the API refuses empty texts
         while calls and _at(calls[0]) <= place:
-            found.append(tool_use(calls.pop(0), raw=raw))
+            found.append(calls.pop(0))
         found.append(block)
-    return found + [tool_use(call, raw=raw) for call in calls]
+    return found + calls
 
 
 def _at(call: ToolCall) -> float:

@@ -12,7 +12,7 @@ from vfnb.dialects import messages_encode
 from vfnb.dialects.lenient import dumps
 from vfnb.dialects.messages_usage import stop_reason, wire_usage
 from vfnb.dialects.pieces import LiveWriter, Piece
-from vfnb.types import Response
+from vfnb.types import Response, ToolCall
 
 __all__ = ["MessagesWriter", "event", "frame", "frame_stream"]
 
@@ -34,14 +34,14 @@ def event(kind: str, **keys: Any) -> bytes:
 def frame(response: Response, model: str) -> bytes:
     """A `message` body. Arguments stay as they were sampled, if they are a JSON object."""
     data = _shell(response, model)
-    blocks = messages_encode.blocks(response.message, raw=True)
-    data["content"] = blocks
-    data["stop_reason"], data["stop_sequence"] = stop_reason(response)
-    data["usage"] = wire_usage(response.usage)
+    reason, sequence = stop_reason(response)
+    end = {"stop_reason": reason, "stop_sequence": sequence, "usage": wire_usage(response.usage)}
     try:
-        return msgspec.json.encode(data)
-    except UnicodeEncodeError:
-        return dumps(data | {"content": messages_encode.blocks(response.message)})
+        return msgspec.json.encode(
+            data | {"content": messages_encode.blocks(response.message, raw=True)} | end
+        )
+    except (UnicodeEncodeError, OverflowError):
+        return dumps(data | {"content": messages_encode.blocks(response.message)} | end)
 
 
 def frame_stream(response: Response, model: str, *, size: int) -> list[bytes]:
@@ -49,10 +49,8 @@ def frame_stream(response: Response, model: str, *, size: int) -> list[bytes]:
     counts = wire_usage(response.usage)
     start = _shell(response, model) | {"content": [], "stop_reason": None, "stop_sequence": None}
     events = [event("message_start", message=start | {"usage": counts | {"output_tokens": 1}})]
-    calls = iter(response.message.tool_calls)
-    for index, block in enumerate(messages_encode.blocks(response.message)):
-        text = messages_encode.arguments(next(calls)) if block.get("type") == "tool_use" else ""
-        opening, deltas = _opened(block, text, size)
+    for index, block in enumerate(messages_encode.said(response.message)):
+        opening, deltas = _opened(block, size)
         events.append(event("content_block_start", index=index, content_block=opening))
         events += [event("content_block_delta", index=index, delta=delta) for delta in deltas]
         events.append(event("content_block_stop", index=index))
@@ -63,23 +61,22 @@ def frame_stream(response: Response, model: str, *, size: int) -> list[bytes]:
     return events
 
 
-def _opened(block: dict[str, Any], text: str, size: int) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """A block as it starts, and the deltas that fill it.
-
-    Args:
-        text: the arguments of a tool call.
-    """
-    kind = block.get("type")
-    if kind == "text":
-        cited = [{"type": "citations_delta", "citation": one} for one in block.get("citations") or []]
+def _opened(block: Any, size: int) -> tuple[Any, list[dict[str, Any]]]:
+    """A block as it starts, and the deltas that fill it."""
+    if isinstance(block, ToolCall):
+        text = messages_encode.arguments(block)
+        return messages_encode.tool_use(block) | {"input": {}}, _json(text, size)
+    kind = block.get("type") if isinstance(block, dict) else None
+    if kind == "text" and isinstance(block.get("text"), str):
+        citations = block.get("citations")
+        cited = citations if isinstance(citations, list) else []
+        deltas = [{"type": "citations_delta", "citation": one} for one in cited]
         opening = block | {"text": ""} | ({"citations": []} if cited else {})
-        return opening, cited + _pieces("text", block["text"], size)
-    if kind == "thinking":
+        return opening, deltas + _pieces("text", block["text"], size)
+    if kind == "thinking" and isinstance(block.get("thinking"), str):
         deltas = _pieces("thinking", block["thinking"], size)
-        deltas.append({"type": "signature_delta", "signature": block["signature"]})
+        deltas.append({"type": "signature_delta", "signature": block.get("signature") or ""})
         return block | {"thinking": "", "signature": ""}, deltas
-    if kind == "tool_use":
-        return block | {"input": {}}, _json(text, size)
     if kind == "server_tool_use" and isinstance(block.get("input"), dict):
         return block | {"input": {}}, _json(dumps(block["input"]).decode(), size)
     return block, []

@@ -51,7 +51,7 @@ def _read_choice(values: dict[str, Any], choice: dict[str, Any]) -> None:
     kind = choice.get("type")
     if kind == "tool":
         values["tool_choice"] = {"name": choice.get("name")}
-    elif kind in _CHOICES:
+    elif isinstance(kind, str) and kind in _CHOICES:
         values["tool_choice"] = _CHOICES[kind]
     if choice.get("disable_parallel_tool_use") is True:
         values["parallel_tool_calls"] = False
@@ -101,8 +101,8 @@ def _write_choice(values: dict[str, Any], given: dict[str, Any], fields: Raws) -
     if isinstance(choice, dict):
         data = {"type": "tool", "name": choice.get("name")}
     elif choice is not None:
-        data = {"type": _WIRE_CHOICES.get(choice, "auto")}
-    if parallel is not None and data["type"] != "none":
+        data = {"type": _WIRE_CHOICES.get(str(choice), "auto")}
+    if parallel is not None and data.get("type") != "none":
         data["disable_parallel_tool_use"] = not parallel
     values["tool_choice"] = data
 

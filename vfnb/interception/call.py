@@ -50,7 +50,7 @@ class Call:
             stream=turn.stream,
             digest=turn.digest.hex(),
             retry_of=session.retries.retry_of(turn.digest),
-            sampling_asked=turn.dialect.sampling(turn.split.fields),
+            sampling_asked=turn.sampling,
             markers=session.markers.read(headers, turn.split.fields),
             transport=transport,
         )

@@ -41,6 +41,7 @@ class Turn:
         "pins",
         "previous",
         "replaced",
+        "sampling",
         "sizes",
         "split",
         "splitter",
@@ -55,6 +56,7 @@ class Turn:
         self.split = split
         self.model = dialect.model(split.fields)
         self.stream = dialect.streams(split.fields)
+        self.sampling = dialect.sampling(split.fields)
         self.digest = splitter.digest(split)
         self.base = -1
         """The reply that the program goes on from, -1 if it sends its whole history."""

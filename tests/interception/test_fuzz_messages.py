@@ -1,0 +1,32 @@
+"""Broken Messages requests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from support.fuzz import Target, fuzz
+from support.messages_bodies import BODIES
+
+
+def refused(status: int, body: Any) -> bool:
+    """The form of Anthropic's refusals."""
+    error = body.get("error") if isinstance(body, dict) else None
+    if not isinstance(error, dict) or body["type"] != "error" or error.keys() != {"type", "message"}:
+        return False
+    return isinstance(error["message"], str) and error["type"] == "invalid_request_error"
+
+
+TARGET = Target("/v1/messages?beta=true", BODIES, refused, headers={"anthropic-version": "2023-06-01"})
+
+
+@pytest.mark.timeout(120)
+def test_a_thousand_requests_are_answered_or_refused() -> None:
+    statuses = fuzz(TARGET, 1000)
+    assert statuses[200] > 100 < statuses[400]
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(900)
+def test_ten_thousand_requests_are_answered_or_refused() -> None:
+    assert sum(fuzz(TARGET, 10_000, first=1000).values()) == 10_000
