@@ -32,6 +32,7 @@ TOOLS = frozenset(
 )
 """Its own tools in the pinned version, with tool search off."""
 SYSTEM = "~/.vfnb-system.md"
+AUTOCOMPACT = 100_000  # tokens; the least that --autocompact takes
 QUIET = {
     "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
     "DISABLE_AUTOUPDATER": "1",
@@ -52,9 +53,9 @@ class ClaudeCodeConfig(AgentProgramConfig):
 
     replace_system_prompt: bool = False
     """Put the system prompt in the place of Claude Code's own, instead of after it."""
-    compact_at: int | None = Field(default=None, ge=100_000)
-    """Window in tokens at whose end Claude Code replaces the conversation by a summary (`--autocompact`, 100,000 at
-    least). None leaves it to Claude Code."""
+    compact_at: int | None = Field(default=None, ge=40_000)
+    """Window in tokens: about 33,000 before its end, Claude Code replaces the conversation by a summary. None leaves
+    it to Claude Code, which takes a model that it does not know for one of 1,000,000."""
 
 
 class ClaudeCodeHarness(AgentProgram[ClaudeCodeConfig]):
@@ -143,7 +144,7 @@ class ClaudeCodeHarness(AgentProgram[ClaudeCodeConfig]):
             options += [option, f"{box_home(session.runtime)}/{SYSTEM[2:]}"]
         if config.max_turns is not None:
             options += ["--max-turns", str(config.max_turns)]
-        if config.compact_at is not None:
+        if config.compact_at is not None and config.compact_at >= AUTOCOMPACT:
             options += ["--autocompact", str(config.compact_at)]
         if config.disabled_tools:
             options += ["--disallowedTools", ",".join(config.disabled_tools)]
@@ -151,10 +152,12 @@ class ClaudeCodeHarness(AgentProgram[ClaudeCodeConfig]):
         return [*options, "--strict-mcp-config", "--mcp-config", json.dumps({"mcpServers": servers})]
 
     def _environment(self, session: HarnessSession) -> dict[str, str]:
-        model = session.model
+        model, window = session.model, self.config.compact_at
+        small = window is not None and window < AUTOCOMPACT
         return {
             **QUIET,
             **SHAPE,
+            **({"CLAUDE_CODE_MAX_CONTEXT_TOKENS": str(window)} if small else {}),
             "ANTHROPIC_BASE_URL": session.root_url,
             "ANTHROPIC_API_KEY": session.api_key,
             "ANTHROPIC_MODEL": model,

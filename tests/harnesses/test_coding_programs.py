@@ -73,8 +73,8 @@ def test_which_of_its_agents_asks_and_what_for() -> None:
 
 
 def test_claude_code_does_not_compact_small_windows() -> None:
-    with pytest.raises(ConfigError, match="100000"):
-        ClaudeCodeConfig(compact_at=99_999)
+    with pytest.raises(ConfigError, match="40000"):
+        ClaudeCodeConfig(compact_at=39_999)
 
 
 def test_the_output_of_codex() -> None:

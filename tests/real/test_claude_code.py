@@ -98,7 +98,8 @@ def test_a_stop_of_the_task_ends_it_at_once() -> None:
     assert len(trace.calls) <= 3  # the refusal that ends it is not asked for again
 
 
-def test_a_compaction_is_told_from_its_request_and_its_summary() -> None:
+@pytest.mark.parametrize("window", [100_000, 60_000])
+def test_a_compaction_is_told_from_its_request_and_its_summary(window: int) -> None:
     def script(messages: vf.Messages) -> Any:
         if "Respond with TEXT ONLY" in messages[-1].text:
             return (
@@ -109,9 +110,9 @@ def test_a_compaction_is_told_from_its_request_and_its_summary() -> None:
             return "All done."
         if not said:
             return asks(bash("echo hello > out.txt"), text="one")
-        return asks(bash("echo again"), text="two", prompt_tokens=195_000)
+        return asks(bash("echo again"), text="two", prompt_tokens=window - 10_000)
 
-    trace = do(ClaudeCodeHarness(ClaudeCodeConfig(compact_at=100_000)), vf.Scripted(script))
+    trace = do(ClaudeCodeHarness(ClaudeCodeConfig(compact_at=window)), vf.Scripted(script))
     assert trace.end_state == "completed", trace.errors
     assert trace.reward == 1.0 and trace.last_reply == "All done."
     assert set(causes(trace)) == {"compaction"}, causes(trace)
