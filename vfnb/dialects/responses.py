@@ -22,8 +22,10 @@ from vfnb.dialects.base import Changes, Dialect, Raws, load
 from vfnb.dialects.faults import RequestError, json_error
 from vfnb.dialects.lenient import dumps
 from vfnb.dialects.parts import Split
+from vfnb.dialects.pieces import StreamWriter
 from vfnb.dialects.reader import StreamReader
 from vfnb.dialects.responses_stream import ResponsesReader
+from vfnb.dialects.responses_write import ResponsesWriter
 from vfnb.types import HostedResult, Messages, Response, SystemMessage, Tool
 
 __all__ = ["Responses"]
@@ -35,6 +37,7 @@ class Responses(Dialect[dict[str, Any], dict[str, Any]]):
     name: ClassVar[str] = "responses"
     routes: ClassVar[tuple[str, ...]] = ("/v1/responses",)
     history: ClassVar[str | None] = "input"
+    carries: ClassVar[frozenset[str]] = frozenset({"image", "audio", "file", "file_url", "result_media"})
     id_prefix: ClassVar[str] = "resp_"
     head_keys: ClassVar[tuple[str, ...]] = ("instructions", "previous_response_id")
     stop_code: ClassVar[str | None] = "invalid_prompt"
@@ -127,6 +130,9 @@ class Responses(Dialect[dict[str, Any], dict[str, Any]]):
 
     def reader(self, *, usage: bool = True) -> StreamReader:
         return ResponsesReader()
+
+    def writer(self, model: str, created: int, *, usage: bool = True, identity: str = "") -> StreamWriter:
+        return ResponsesWriter(model, created, identity)
 
     def error_body(
         self, status: int, message: str, kind: str | None = None, code: str | None = None

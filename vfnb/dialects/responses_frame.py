@@ -10,9 +10,9 @@ from vfnb.dialects.lenient import dumps
 from vfnb.dialects.responses_encode import outputs, usage
 from vfnb.types import Response
 
-__all__ = ["Events", "frame", "frame_stream", "shell"]
+__all__ = ["PREFIXES", "REASONS", "Events", "frame", "frame_stream", "shell"]
 
-_PREFIXES = {
+PREFIXES = {
     "message": "msg_",
     "reasoning": "rs_",
     "function_call": "fc_",
@@ -26,7 +26,7 @@ _HOSTED = (
     "mcp_call",
     "mcp_list_tools",
 )
-_REASONS = {"length": "max_output_tokens", "content_filter": "content_filter"}
+REASONS = {"length": "max_output_tokens", "content_filter": "content_filter"}
 _DEFAULTS: dict[str, Any] = {
     "background": False,
     "error": None,
@@ -75,7 +75,7 @@ def frame(response: Response, model: str, created: int, asked: Mapping[str, Any]
 
 
 def _whole(response: Response, model: str, created: int, asked: Mapping[str, Any]) -> dict[str, Any]:
-    reason = _REASONS.get(response.finish_reason)
+    reason = REASONS.get(response.finish_reason)
     status = "completed" if reason is None else "incomplete"
     data = shell(response.id, model or response.model, created, status, asked)
     data["output"] = [_complete(entry) for entry in outputs(response.message)]
@@ -91,7 +91,7 @@ def _whole(response: Response, model: str, created: int, asked: Mapping[str, Any
 def _complete(entry: dict[str, Any]) -> dict[str, Any]:
     """An output item with an id and a status."""
     kind = entry["type"] if isinstance(entry.get("type"), str) else ""
-    prefix = _PREFIXES.get(kind)
+    prefix = PREFIXES.get(kind)
     if prefix is None:
         return dict(entry)
     start: dict[str, Any] = {"id": f"{prefix}{uuid4().hex}", "type": kind}

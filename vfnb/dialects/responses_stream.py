@@ -8,6 +8,7 @@ import msgspec
 
 from vfnb.dialects import responses_decode
 from vfnb.dialects.lenient import loads, mended
+from vfnb.dialects.pieces import Piece
 from vfnb.dialects.reader import StreamReader
 from vfnb.types import Response
 
@@ -25,6 +26,7 @@ class _Event(msgspec.Struct, gc=False):
 
 
 _event = msgspec.json.Decoder(_Event).decode
+_CALLS = ("function_call", "custom_tool_call")
 _ENDS = ("response.completed", "response.incomplete")
 _PIECES = {
     "response.output_text.delta": "output_text",
@@ -89,6 +91,9 @@ class ResponsesReader(StreamReader):
         self._head: dict[str, Any] = {}
         self._whole: dict[str, Any] | None = None
         self._last: _Item | None = None
+        self._calls: dict[int, int] = {}
+        """For pieces: which tool call an item is."""
+        self._summed = False
 
     def take(self, data: bytes) -> bool:
         try:
@@ -105,6 +110,8 @@ class ResponsesReader(StreamReader):
                 index = event.content_index if event.summary_index is None else event.summary_index
                 texts = self._item(event.output_index).texts
                 texts.setdefault((piece, index or 0), []).append(event.delta)
+                if self.pieces is not None:
+                    self._tell(piece, event.delta)
             return False
         if kind == "response.output_item.done" or kind == "response.output_item.added":
             item = _object(loads(data).get("item"))
@@ -161,6 +168,30 @@ class ResponsesReader(StreamReader):
             found.done = item
         else:
             found.head = item
+            if self.pieces is not None:
+                self._start(found, item)
+
+    def _start(self, found: _Item, item: dict[str, Any]) -> None:
+        """The piece of a call that starts."""
+        assert self.pieces is not None
+        made = responses_decode.assistant(item).tool_calls if item.get("type") in _CALLS else []
+        for call in made:
+            self._calls[id(found)] = len(self._calls)
+            started = call.model_copy(update={"arguments": ""})
+            self.pieces.append(Piece("call", number=self._calls[id(found)], call=started))
+
+    def _tell(self, kind: str, text: str) -> None:
+        """A piece of the item that is being written."""
+        assert self.pieces is not None
+        number = self._calls.get(id(self._last))
+        if kind in ("arguments", "input"):
+            if number is not None:
+                self.pieces.append(Piece("arguments", text, number))
+        elif kind == "summary_text" or (kind == "reasoning_text" and not self._summed):
+            self._summed = self._summed or kind == "summary_text"
+            self.pieces.append(Piece("reasoning", text))
+        elif kind != "reasoning_text":
+            self.pieces.append(Piece("refusal" if kind == "refusal" else "text", text))
 
     def _end(self, kind: str, whole: dict[str, Any]) -> bool:
         if kind == "response.failed":
