@@ -88,6 +88,12 @@ class GeminiUpstream(ThreadServer):
         raw = await request.read()
         got = Received(request.method, request.path_qs, dict(request.headers), raw, time.monotonic())
         self.calls.append(got)
+        try:
+            return await self._answer(request, got)
+        finally:
+            got.end = time.monotonic()
+
+    async def _answer(self, request: web.Request, got: Received) -> web.StreamResponse:
         say = self._say(got.body, len(self.calls) - 1)
         model, _, what = request.path.rpartition("/")[2].partition(":")
         if say.status != 200:

@@ -191,7 +191,7 @@ class Relay(ModelClient):
         await self._connection.close()
 
     async def call(self, request: ModelRequest) -> Reply:
-        if self._dialect is None or self._dialect.name == request.dialect.name:
+        if self._dialect is None or not self._foreign(request):
             return await self._call(request, outgoing(request, self.name, ask_usage=self._ask_usage))
         translator = Translator(request, self._dialect, self.name)
         self._tell(request.dialect.name, translator.dropped)
@@ -200,6 +200,9 @@ class Relay(ModelClient):
         except ModelError as error:
             error.body = b""  # it has the form of the other dialect; the message has its words
             raise
+
+    def _foreign(self, request: ModelRequest) -> bool:
+        return self._dialect is not None and self._dialect.name != request.dialect.name
 
     def _tell(self, program: str, dropped: list[str]) -> None:
         """Report what cannot be carried, once."""
@@ -251,7 +254,9 @@ class Relay(ModelClient):
         return Target(url, address.public_url(url) or url, headers, secrets)
 
     async def count(self, request: ModelRequest) -> int | bytes:
-        """The upstream's count, an estimate if it has no route for that."""
+        """The upstream's count, an estimate if it has no route for that or speaks another dialect."""
+        if self._foreign(request):
+            return await super().count(request)
         target = self._target(request, request.dialect.count_path)
         try:
             async with asyncio.timeout_at(request.deadline):

@@ -99,6 +99,11 @@ def _plain(parts: list[Any]) -> Any:
     return first.text if alone else parts
 
 
+def _standard(data: str) -> str:
+    """Base64 in the standard alphabet: Google's clients send bytes in that of URLs."""
+    return data.replace("-", "+").replace("_", "/")
+
+
 def _part(part: Any) -> Any:
     """What a content part says; what no canonical type describes is kept as it is."""
     if not isinstance(part, dict):
@@ -106,6 +111,7 @@ def _part(part: Any) -> Any:
     text = part.get("text")
     extra = {key: value for key, value in part.items() if key not in ("text", "thought")}
     signature = extra.pop("thoughtSignature", None) or extra.pop("thought_signature", None)
+    signature = _standard(signature) if isinstance(signature, str) else signature
     if isinstance(text, str) and part.get("thought") is True and not extra:
         return ReasoningContentPart(text=text, signature=signature if isinstance(signature, str) else None)
     if isinstance(text, str):
@@ -120,7 +126,7 @@ def _media(part: dict[str, Any]) -> Any:
         return None
     family, _, form = kind.partition("/")
     if isinstance(inline, dict):
-        data = _text(inline.get("data"))
+        data = _standard(_text(inline.get("data")))
         url = f"data:{kind};base64,{data}"
         if family == "image":
             return ImageUrlContentPart(image_url=ImageUrlSource(url=url))
@@ -171,7 +177,7 @@ def _call(made: dict[str, Any], part: dict[str, Any]) -> ToolCall:
     extra = {key: value for key, value in made.items() if key not in ("id", "name", "args")}
     signature = get(part, "thoughtSignature")
     if signature:
-        extra["thought_signature"] = signature
+        extra["thought_signature"] = _standard(signature) if isinstance(signature, str) else signature
     return ToolCall(
         id=_text(made.get("id")),
         name=_text(made.get("name")),
