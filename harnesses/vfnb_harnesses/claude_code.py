@@ -54,8 +54,8 @@ class ClaudeCodeConfig(AgentProgramConfig):
     replace_system_prompt: bool = False
     """Put the system prompt in the place of Claude Code's own, instead of after it."""
     compact_at: int | None = Field(default=None, ge=40_000)
-    """Window in tokens: about 33,000 before its end, Claude Code replaces the conversation by a summary. None leaves
-    it to Claude Code, which takes a model that it does not know for one of 1,000,000."""
+    """Window in tokens: about 33,000 before its end, Claude Code replaces the conversation by a summary. None
+    leaves it to Claude Code, which takes a model that it does not know for one of 1,000,000."""
 
 
 class ClaudeCodeHarness(AgentProgram[ClaudeCodeConfig]):
