@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from support.graphs import Recorder
 from support.paths import shared
 from vfnb.types import (
     AssistantMessage,
@@ -22,7 +23,7 @@ from vfnb.types import (
     UserMessage,
 )
 
-__all__ = ["Exchange", "exchanges"]
+__all__ = ["Exchange", "exchanges", "replay"]
 
 
 @dataclass
@@ -215,3 +216,24 @@ def messages_turn(content: Any) -> AssistantMessage:
 def messages_reply(response: dict[str, Any]) -> AssistantMessage:
     """The blocks of a Messages reply."""
     return messages_turn(response["content"])
+
+
+def replay(name: str, *, markers: bool = True) -> Recorder:
+    """Feed a capture. Long texts in it are cut; the summary that codex and claude-code carry over is put back."""
+    recorder = Recorder()
+    for exchange in exchanges(name):
+        messages = [
+            UserMessage(content=f"{message.text}\nSUMMARY: steps 0 and 1 were printed; next: answer.")
+            if message.text.startswith(("This session is being continued", "Another language model started"))
+            else message
+            for message in exchange.messages
+        ]
+        recorder.call(
+            messages,
+            exchange.reply,
+            tools=exchange.tools,
+            status=exchange.status,
+            partial_text=exchange.partial,
+            markers=exchange.markers if markers else {},
+        )
+    return recorder

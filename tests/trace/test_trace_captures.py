@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from support.graphs import Recorder, shape
-from support.trace_captures import exchanges
+from support.graphs import shape
+from support.trace_captures import replay
 
 from vfnb.trace import Trace, pack, unpack
-from vfnb.types import UserMessage
 
 EXPECTED = {
     "mini-swe-agent-basic": (11, 5, 3, 1),
@@ -33,27 +32,6 @@ CAUSES = {
     "claude-code-compact": [None, "compaction/request", "compaction/unused_request", "compaction/summary"],
     "claude-code-subagent": [None, "subagent/a8884fe0935950f0d"],
 }
-
-
-def replay(name: str, *, markers: bool = True) -> Recorder:
-    """Feed a capture. Long texts in captures are cut; the summary that claude-code carries over is put back."""
-    recorder = Recorder()
-    for exchange in exchanges(name):
-        messages = [
-            UserMessage(content=f"{message.text}\nSUMMARY: steps 0 and 1 were printed; next: answer.")
-            if message.text.startswith("This session is being continued")
-            else message
-            for message in exchange.messages
-        ]
-        recorder.call(
-            messages,
-            exchange.reply,
-            tools=exchange.tools,
-            status=exchange.status,
-            partial_text=exchange.partial,
-            markers=exchange.markers if markers else {},
-        )
-    return recorder
 
 
 @pytest.mark.parametrize("name", EXPECTED)

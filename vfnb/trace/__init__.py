@@ -6,6 +6,7 @@ from vfnb.trace.causes import CAUSES, Fork
 from vfnb.trace.graph import Counters, MessageGraph, Node
 from vfnb.trace.identity import Identity, address, content, decode_content, identity, same
 from vfnb.trace.judging import JudgeCall
+from vfnb.trace.links import LINKS, Link
 from vfnb.trace.nodes import MessageNode, NodeList
 from vfnb.trace.pack import Packed, pack, unpack
 from vfnb.trace.records import SCHEMA_VERSION, Delta, NodeRecord, TokenRecord, trace_from_records
@@ -16,6 +17,7 @@ from vfnb.trace.trace import END_STATES, Reward, Span, TaskInfo, Trace
 __all__ = [
     "CAUSES",
     "END_STATES",
+    "LINKS",
     "SCHEMA_VERSION",
     "Branch",
     "Counters",
@@ -24,6 +26,7 @@ __all__ = [
     "Fork",
     "Identity",
     "JudgeCall",
+    "Link",
     "MessageGraph",
     "MessageNode",
     "ModelCall",

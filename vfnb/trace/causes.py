@@ -11,11 +11,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from vfnb.trace.calls import ModelCall
-from vfnb.trace.evidence import Evidence
+from vfnb.trace.evidence import Evidence, evidence
 from vfnb.trace.graph import MessageGraph
 from vfnb.trace.node import Node
+from vfnb.trace.spawns import Spawns
+from vfnb.trace.summaries import Summaries
 
-__all__ = ["CAUSES", "Fork", "fork", "forks", "returns"]
+__all__ = ["CAUSES", "Explainer", "Fork", "explained", "fork", "forks", "returns"]
 
 CAUSES = (
     "subagent",
@@ -60,31 +62,43 @@ def forks(graph: MessageGraph) -> dict[int, Fork]:
         found: dict[int, Fork] = cached[1]
         return found
     version = graph.version
-    evidence = Evidence(graph)
-    explained = _Explainer(evidence)
-    result = {start: explained.fork(evidence.nodes[start]) for start in evidence.starts[1:]}
+    result = explained(graph).forks
     graph.cache["forks"] = (version, result)
     return result
 
 
+def explained(graph: MessageGraph) -> Explainer:
+    """The forks of a graph with what they were read from."""
+    cached = graph.cache.get("explained")
+    if cached is None or cached[0] != graph.version:
+        version = graph.version
+        cached = graph.cache["explained"] = (version, Explainer(evidence(graph)))
+    found: Explainer = cached[1]
+    return found
+
+
 def returns(graph: MessageGraph, call: ModelCall) -> bool:
     """Whether a call's reply came into any later history: continued, sent again, or quoted."""
-    return Evidence(graph).returns(call)
+    return evidence(graph).returns(call)
 
 
-class _Explainer:
+class Explainer:
     """The table, one method for each row."""
 
     def __init__(self, evidence: Evidence) -> None:
         self.evidence = evidence
+        self.spawns = Spawns(evidence)
+        self.summaries = Summaries(evidence)
         self.nodes, self.calls = evidence.nodes, evidence.calls
         self._used_requests: dict[int, bool] = {}
+        self.forks = {start: self._fork(self.nodes[start]) for start in evidence.starts[1:]}
+        """By branch, oldest first."""
 
-    def fork(self, first: Node) -> Fork:
+    def _fork(self, first: Node) -> Fork:
         call = self.calls[first.call]
         cause, detail = self._cause(first, call)
         position = first.retokenized if cause in ("retokenized", "tools_changed") else -1
-        older = self.evidence.children(first.parent)[0]
+        older = self.evidence.eldest(first.parent)
         return Fork(cause, first.depth, _difference(older, first), detail, first.index, call.index, position)
 
     def _cause(self, first: Node, call: ModelCall) -> tuple[str, str]:
@@ -97,25 +111,32 @@ class _Explainer:
         return "history_edited", self._edit(first)
 
     def _subagent(self, first: Node, call: ModelCall) -> tuple[str, str] | None:
-        agent = call.markers.get("agent")
-        if call.markers.get("kind") == "subagent":
-            return "subagent", agent or "declared"
-        if agent and all(older.markers.get("agent") != agent for older in self.calls[: call.index]):
-            return "subagent", agent
-        if self.evidence.fresh(first):
-            maker = self.evidence.task_of(first, call)
-            if maker is not None:
-                return "subagent", f"task of node {maker}"
+        agent = self.evidence.agent(call)
+        kind = call.markers.get("kind")
+        if agent is not None:
+            if self.evidence.first_calls[agent] == call.index and kind not in ("compaction", "side_call"):
+                return "subagent", agent
+        elif kind == "subagent" and self.evidence.early(first) and self._compaction(first, call) is None:
+            return "subagent", "declared"
+        if kind is None and self.evidence.early(first) and not self._known_agent(agent):
+            spawn = self.spawns.of(first, call)
+            if spawn is not None:
+                return "subagent", f"task of node {spawn.node}"
         return None
+
+    def _known_agent(self, agent: str | None) -> bool:
+        """Whether agents are declared in this trace, and this one has called before."""
+        return agent is not None and len(self.evidence.first_calls) > 1
 
     def _compaction(self, first: Node, call: ModelCall) -> tuple[str, str] | None:
         if call.markers.get("kind") == "compaction":
             return "compaction", "request"
-        if self.evidence.summary_of(first, call) is not None:
+        if self.summaries.of(first, call) is not None:
             return "compaction", "summary"
-        if self.evidence.started_from(call) is not None:
+        if self.summaries.started_from(call) is not None:
             return "compaction", "request"
-        if not first.sampled and self.evidence.single(first) and self._beside_request(first.parent):
+        beside = first.parent >= 0 and not first.sampled and self.evidence.single(first)
+        if beside and self._beside_request(first.parent):
             return None if self.evidence.returns(call) else ("compaction", "unused_request")
         return None
 
@@ -123,7 +144,7 @@ class _Explainer:
         """Whether a summary request that was used begins at the same place."""
         if parent not in self._used_requests:
             self._used_requests[parent] = any(
-                self.evidence.started_from(self.calls[sibling.call]) is not None
+                self.summaries.started_from(self.calls[sibling.call]) is not None
                 for sibling in self.evidence.children(parent)
                 if not sibling.sampled
             )
@@ -136,7 +157,7 @@ class _Explainer:
             return None
         if self._aside(first, call):
             return "side_call", ""
-        other = self.evidence.children(first.parent)[0]
+        other = self.evidence.eldest(first.parent)
         left = self.calls[other.call]
         if (
             first.parent >= 0
@@ -152,16 +173,15 @@ class _Explainer:
         """One call, whose reply is of no use to any history, while others go on or with nothing but a prompt."""
         if not self.evidence.single(first) or self._drops_reply(first) or self.evidence.returns(call):
             return False
-        for other in self.calls[call.index + 1 :]:
-            if other.prompt_node >= 0 and self.nodes[other.prompt_node].branch != first.branch:
-                return True
+        if self.evidence.left_behind(first.branch, call):
+            return True
         no_turns = all(node.message.role != "assistant" for node in self.evidence.own_prompt(first, call))
         return no_turns and self.evidence.fresh(first)
 
     def _tokens(self, first: Node, call: ModelCall) -> tuple[str, str] | None:
         if first.retokenized < 0:
             return None
-        older = self.evidence.children(first.parent)[0]
+        older = self.evidence.eldest(first.parent)
         if older is not first and self.calls[older.call].tools != call.tools and self.evidence.fresh(first):
             return "tools_changed", f"at token {first.retokenized}"
         return "retokenized", f"at token {first.retokenized}"
@@ -171,17 +191,16 @@ class _Explainer:
             return None
         if call.retry_of is not None:
             return "retry", f"of call {call.retry_of}"
-        for other in reversed(self.calls[: call.index]):
-            if other.prompt_node == call.prompt_node:
-                failed = other.reply_node is None or not other.delivered
-                return "retry" if failed else "resample", f"of call {other.index}"
-        return "resample", ""
+        other = self.evidence.same_prompt(call)
+        if other is None:
+            return "resample", ""
+        failed = other.reply_node is None or not other.delivered
+        return "retry" if failed else "resample", f"of call {other.index}"
 
     def _drops_reply(self, first: Node) -> bool:
         """The program went on from a prompt that had got a reply, without that reply."""
-        return first.message.role != "assistant" and any(
-            other.sampled and other.index < first.index for other in self.evidence.children(first.parent)
-        )
+        reply = self.evidence.sampled_child.get(first.parent, first.index)
+        return first.message.role != "assistant" and reply < first.index
 
     def _edit(self, first: Node) -> str:
         if first.partial:
@@ -189,8 +208,7 @@ class _Explainer:
         if self._drops_reply(first):
             return "reply_dropped"
         if first.message.role == "assistant":
-            siblings = self.evidence.children(first.parent)
-            return "reply_rewritten" if any(other.sampled for other in siblings) else ""
+            return "reply_rewritten" if first.parent in self.evidence.sampled_child else ""
         return "new_root" if first.parent < 0 else ""
 
 

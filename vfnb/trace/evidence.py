@@ -1,28 +1,37 @@
-"""What the causes of forks are read from: where a reply came back, what a history carries, who asked for what.
+"""What the causes of forks are read from: who asked, where a reply came back, what a history carries.
 
-Everything is computed once per pass, so that explaining many forks costs little more than reading the texts.
+Everything is computed once per pass, when it is first needed: to explain many forks costs little more than to read
+the texts.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from itertools import accumulate
-from typing import Any
+from bisect import bisect_left
+from functools import cached_property
 
 from vfnb.trace.calls import ModelCall
 from vfnb.trace.graph import MessageGraph
 from vfnb.trace.node import Node
-from vfnb.types import AssistantMessage, TextContentPart
+from vfnb.trace.quotes import Quotes
 
-__all__ = ["Evidence"]
+__all__ = ["CARRIED", "Evidence", "evidence", "handed_on"]
 
-_CARRIED = 16
+CARRIED = 16
 """A reply shorter than this (characters) is not recognised inside another message: it may be there by chance."""
-_TASK = 8
-"""The same for the task text of a subagent."""
 _SUMMARY = re.compile(r"<summary>(.*)</summary>", re.DOTALL)
 """Programs ask for an analysis and a summary in tags, and hand on only what is inside the latter."""
+_SYSTEM, _PROMPT, _TURNS = range(3)
+
+
+def evidence(graph: MessageGraph) -> Evidence:
+    """The evidence of a graph as it stands, kept until it grows."""
+    cached = graph.cache.get("evidence")
+    if cached is None or cached[0] != graph.version:
+        version = graph.version
+        cached = graph.cache["evidence"] = (version, Evidence(graph))
+    found: Evidence = cached[1]
+    return found
 
 
 class Evidence:
@@ -33,18 +42,26 @@ class Evidence:
         self.calls, self.nodes = graph.snapshot()
         self.starts = [start for start in list(graph.tips) if start < len(self.nodes)]
         """First own node of each branch, oldest first."""
-        self._returns: dict[int, bool] = {}
-        self._users: dict[int, int | None] = {}
-        self._tool_texts: list[tuple[int, int, list[str]]] | None = None
-        self._context: tuple[str, list[int], dict[bytes, int]] | None = None
-        self._longest: list[int] | None = None
-        self._summaries: list[tuple[int, str]] | None = None
+        self._singles: dict[int, bool] = {}
 
     # Shape
+
+    def eldest(self, parent: int) -> Node:
+        """The first child; of -1, the first root."""
+        return self.nodes[self.graph.roots[0] if parent < 0 else (self.nodes[parent].children or [parent])[0]]
 
     def children(self, parent: int) -> list[Node]:
         """Children in order of creation; of -1, the roots."""
         return [self.nodes[index] for index in self.graph.children(parent) if index < len(self.nodes)]
+
+    @cached_property
+    def sampled_child(self) -> dict[int, int]:
+        """The first reply below each node that has one."""
+        found: dict[int, int] = {}
+        for node in self.nodes:
+            if node.sampled:
+                found.setdefault(node.parent, node.index)
+        return found
 
     def own_prompt(self, first: Node, call: ModelCall) -> list[Node]:
         """The prompt messages of a call from the branch's first node on."""
@@ -56,191 +73,150 @@ class Evidence:
         found.reverse()
         return found
 
+    @cached_property
+    def _prefixes(self) -> list[int]:
+        """Of the messages up to each node: only system ones, system and user ones, or others too."""
+        found: list[int] = []
+        for node in self.nodes:
+            role = node.message.role
+            own = _SYSTEM if role == "system" else _PROMPT if role == "user" else _TURNS
+            found.append(own if node.parent < 0 else max(own, found[node.parent]))
+        return found
+
     def fresh(self, first: Node) -> bool:
         """Whether a branch shares nothing but system messages with the others."""
-        parent = first.parent
-        while parent >= 0:
-            if self.nodes[parent].message.role != "system":
-                return False
-            parent = self.nodes[parent].parent
-        return True
+        return first.parent < 0 or self._prefixes[first.parent] == _SYSTEM
+
+    def early(self, first: Node) -> bool:
+        """Whether it shares no turn of a model with them: a conversation of its own below the same preamble."""
+        return first.parent < 0 or self._prefixes[first.parent] <= _PROMPT
 
     def single(self, first: Node) -> bool:
-        """Whether one call made all that hangs below a node."""
+        """Whether one call made all that hangs below a node; others may share its system messages."""
+        if first.index not in self._singles:
+            self._singles[first.index] = self._single(first)
+        return self._singles[first.index]
+
+    def _single(self, first: Node) -> bool:
         end = first
         while end.children:
-            if len(end.children) > 1 or end.children[0] >= len(self.nodes):
+            shared = len(end.children) > 1 and self._prefixes[end.index] != _SYSTEM
+            if shared or end.children[0] >= len(self.nodes):
                 return False
             end = self.nodes[end.children[0]]
             if end.call != first.call:
                 return False
         return True
 
-    # Subagents
+    # Who asks
 
-    def task_of(self, first: Node, call: ModelCall) -> int | None:
-        """The sampled node of another branch whose tool call contains the task that this branch begins with."""
-        asked = [text for text in self._user_texts(first, call) if len(text) >= _TASK]
-        for owner, maker, texts in self._tasks():
-            if maker >= call.index or owner == first.branch:
-                continue
-            for text in texts:
-                if any(text in other or other in text for other in asked):
-                    return self.calls[maker].reply_node
-        return None
+    def agent(self, call: ModelCall) -> str | None:
+        """The agent that a call declares."""
+        return call.markers.get("agent")
 
-    def _user_texts(self, first: Node, call: ModelCall) -> list[str]:
-        texts = []
-        for node in self.own_prompt(first, call):
-            if node.message.role == "user":
-                body = node.message.content
-                if isinstance(body, list):
-                    texts += [part.text.strip() for part in body if isinstance(part, TextContentPart)]
-                else:
-                    texts.append(node.message.text.strip())
-        return texts
+    @cached_property
+    def first_calls(self) -> dict[str | None, int]:
+        """The first call of each agent that is declared."""
+        found: dict[str | None, int] = {}
+        for call in self.calls:
+            found.setdefault(self.agent(call), call.index)
+        return found
 
-    def _tasks(self) -> list[tuple[int, int, list[str]]]:
-        """(branch, call, strings in the arguments) of each sampled message with tool calls."""
-        if self._tool_texts is None:
-            self._tool_texts = []
-            for node in self.nodes:
-                if node.sampled and isinstance(node.message, AssistantMessage) and node.message.tool_calls:
-                    strings = [
-                        text.strip()
-                        for call in node.message.tool_calls
-                        for text in _strings(call.parsed)
-                        if len(text.strip()) >= _TASK
-                    ]
-                    self._tool_texts.append((node.branch, node.call, strings))
-        return self._tool_texts
+    def same_prompt(self, call: ModelCall) -> ModelCall | None:
+        """The last earlier call with the same prompt."""
+        known = self._by_prompt[call.prompt_node]
+        place = bisect_left(known, call.index)
+        return self.calls[known[place - 1]] if place else None
+
+    @cached_property
+    def _by_prompt(self) -> dict[int, list[int]]:
+        found: dict[int, list[int]] = {}
+        for call in self.calls:
+            found.setdefault(call.prompt_node, []).append(call.index)
+        return found
+
+    def left_behind(self, branch: int, call: ModelCall) -> bool:
+        """Whether a later call belongs to another branch."""
+        other = self._later[call.index]
+        return other is not None and other != branch
+
+    @cached_property
+    def _later(self) -> list[int | None]:
+        """Of the calls after each: None if there are none, -1 if they are of several branches, else their one."""
+        found: list[int | None] = []
+        seen: int | None = None
+        for call in reversed(self.calls):
+            found.append(seen)
+            if call.prompt_node >= 0:
+                branch = self.nodes[call.prompt_node].branch
+                seen = branch if seen is None or seen == branch else -1
+        found.reverse()
+        return found
 
     # Replies that come back
 
+    def reply(self, call: ModelCall) -> Node | None:
+        """What the program got."""
+        if call.reply_node is None:
+            return None
+        return self.nodes[call.reply_node if call.shown_node is None else call.shown_node]
+
     def returns(self, call: ModelCall) -> bool:
         """Whether a call's reply came into a later history: continued, sent again, or quoted."""
-        if call.reply_node is None:
+        reply = self.reply(call)
+        if reply is None:
             return False
-        if call.index not in self._returns:
-            got = call.reply_node if call.shown_node is None else call.shown_node
-            self._returns[call.index] = self._find_reply(self.nodes[got])
-        return self._returns[call.index]
+        return (
+            bool(reply.children)
+            or self._echoes.get(reply.identity.key, -1) > reply.index
+            or bool(self.quoting(reply))
+        )
 
-    def _find_reply(self, reply: Node) -> bool:
+    @cached_property
+    def _echoes(self) -> dict[bytes, int]:
+        """The last context node of each assistant turn."""
+        return {
+            node.identity.key: node.index
+            for node in self.nodes
+            if not node.sampled and node.message.role == "assistant"
+        }
+
+    @cached_property
+    def leaves(self) -> dict[str, list[int]]:
+        """The calls whose reply nothing follows, by its text."""
+        found: dict[str, list[int]] = {}
+        for call in self.calls:
+            reply = self.reply(call)
+            if reply is not None and not reply.children:
+                text = handed_on(reply)
+                if len(text) >= CARRIED:
+                    found.setdefault(text, []).append(call.index)
+        return found
+
+    @cached_property
+    def quoted(self) -> tuple[dict[str, list[int]], dict[int, list[str]]]:
+        """The context nodes that contain each of those texts, and the texts in each node."""
+        quotes = Quotes(self.leaves)
+        where: dict[str, list[int]] = {}
+        texts: dict[int, list[str]] = {}
+        if self.leaves:
+            for node in self.nodes:
+                if not node.sampled:
+                    for text in quotes.within(node.message.text):
+                        where.setdefault(text, []).append(node.index)
+                        texts.setdefault(node.index, []).append(text)
+        return where, texts
+
+    def quoting(self, reply: Node) -> list[int]:
+        """The later context nodes that contain the text of a reply which nothing follows."""
         if reply.children:
-            return True
-        whole, places, turns = self._contexts()
-        if turns.get(reply.identity.key, -1) > reply.index:
-            return True
-        text = _handed_on(reply)
-        return len(text) >= _CARRIED and whole.find(text, places[reply.index + 1]) >= 0
-
-    def _contexts(self) -> tuple[str, list[int], dict[bytes, int]]:
-        """All context texts joined, where each node's begins, and the last context node of each assistant turn."""
-        if self._context is None:
-            texts = ["" if node.sampled else node.message.text + "\0" for node in self.nodes]
-            places = list(accumulate(map(len, texts), initial=0))
-            turns = {
-                node.identity.key: node.index
-                for node in self.nodes
-                if not node.sampled and node.message.role == "assistant"
-            }
-            self._context = "".join(texts), places, turns
-        return self._context
-
-    # Compaction
-
-    def summary_of(self, first: Node, call: ModelCall) -> int | None:
-        """The summary request from whose reply this shorter history starts."""
-        if first.sampled:
-            return None
-        length = self.nodes[call.prompt_node].depth + 1
-        for request in reversed(self.calls[: call.index]):
-            if request.markers.get("kind") != "compaction" or request.reply_node is None:
-                continue
-            if length <= self.nodes[request.reply_node].depth and not self._used(request, call):
-                return request.index
-        return self._carried(first, call)
-
-    def _used(self, request: ModelCall, call: ModelCall) -> bool:
-        """Whether another branch of the same agent began after a declared request and before this call."""
-        for start in self.starts:
-            made = self.calls[self.nodes[start].call]
-            if (
-                request.index < made.index < call.index
-                and made.markers.get("kind") != "compaction"
-                and made.markers.get("agent") == call.markers.get("agent")
-            ):
-                return True
-        return False
-
-    def _carried(self, first: Node, call: ModelCall) -> int | None:
-        """The newest earlier call whose reply ended a line and whose text this shorter history contains."""
-        if self.nodes[call.prompt_node].depth + 1 > self._longest_before(call.index):
-            return None
-        texts = "\0".join(node.message.text for node in self.own_prompt(first, call))
-        for index, text in reversed(self._ended()):
-            if index < call.index and len(text) <= len(texts) and text in texts:
-                return index
-        return None
-
-    def _ended(self) -> list[tuple[int, str]]:
-        """Calls whose reply is a text without tool calls and ends its line."""
-        if self._summaries is None:
-            self._summaries = []
-            for call in self.calls:
-                if call.reply_node is None or self.nodes[call.reply_node].children:
-                    continue
-                node = self.nodes[call.reply_node]
-                text = _handed_on(node)
-                if len(text) >= _CARRIED and not getattr(node.message, "tool_calls", None):
-                    self._summaries.append((call.index, text))
-        return self._summaries
-
-    def _longest_before(self, call: int) -> int:
-        """Messages of the longest history that an earlier call had or made."""
-        if self._longest is None:
-            ends = (item.prompt_node if item.reply_node is None else item.reply_node for item in self.calls)
-            depths = (self.nodes[end].depth + 1 if end >= 0 else 0 for end in ends)
-            self._longest = list(accumulate(depths, max, initial=0))
-        return self._longest[call]
-
-    def started_from(self, request: ModelCall) -> int | None:
-        """The first later call that starts a shorter history from this call's reply."""
-        if request.index not in self._users:
-            found = None
-            if self.returns(request):
-                text = next((text for index, text in self._ended() if index == request.index), None)
-                found = self._first_with(text, request) if text else None
-            self._users[request.index] = found
-        return self._users[request.index]
-
-    def _first_with(self, text: str, request: ModelCall) -> int | None:
-        for start in self.starts[1:]:
-            first = self.nodes[start]
-            call = self.calls[first.call]
-            if call.index <= request.index or first.sampled:
-                continue
-            if self.nodes[call.prompt_node].depth + 1 > self._longest_before(call.index):
-                continue
-            if any(text in node.message.text for node in self.own_prompt(first, call)):
-                return call.index
-        return None
+            return []
+        places = self.quoted[0].get(handed_on(reply), [])
+        return places[bisect_left(places, reply.index) :]
 
 
-def _handed_on(reply: Node) -> str:
+def handed_on(reply: Node) -> str:
     """What of a reply's text a program would put into another history."""
     text = reply.message.text
     tagged = _SUMMARY.search(text)
     return (tagged[1] if tagged else text).strip()
-
-
-def _strings(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
-        for item in value.values():
-            yield from _strings(item)
-    elif isinstance(value, list):
-        for item in value:
-            yield from _strings(item)

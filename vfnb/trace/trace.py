@@ -37,6 +37,7 @@ from vfnb.types import Messages, ToolCall, Usage
 from vfnb.utils.plain import plain
 
 if TYPE_CHECKING:
+    from vfnb.trace.links import Link
     from vfnb.trace.samples import Sample
 
 __all__ = ["END_STATES", "LIMIT_STOPS", "Reward", "Span", "TaskInfo", "Trace"]
@@ -184,6 +185,13 @@ class Trace(BaseModel):
         """The root-to-leaf lines, oldest first."""
         tips = list(self._dag.tips.items())
         return [Branch(self._dag, index, start, leaf) for index, (start, leaf) in enumerate(tips)]
+
+    @property
+    def links(self) -> list[Link]:
+        """What joins the branches beyond ancestry: summaries, tasks of subagents and their answers."""
+        from vfnb.trace.links import links
+
+        return links(self._dag)
 
     @property
     def main(self) -> Branch | None:
