@@ -5,13 +5,15 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PYTEST := $(BIN)/python -m pytest
+PROGRAMS := claude_agent_sdk claude_code codex kimi_code langgraph mini_swe_agent openai_agents opencode pi \
+	pydantic_ai qwen_code smolagents terminus_2
 
 # Bytecode is worth writing: without it each kernel and server compiles its libraries anew.
 unexport PYTHONDONTWRITEBYTECODE
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo demo-smollm2 smollm2 browser test test-fast test-real check format soak bench bench-peer docs \
+.PHONY: help env demo demo-smollm2 smollm2 browser programs test test-fast test-real check format soak bench bench-peer docs \
 	notebooks clean
 
 help:  ## list what there is to do
@@ -44,7 +46,10 @@ test: test-fast test-real  ## all tests
 test-fast: $(READY)  ## units and local servers
 	@$(PYTEST)
 
-test-real: $(READY) browser smollm2  ## real browser, real notebooks, real model
+programs: $(READY)  ## install the agent programs that the real tests run (4 GB of disk)
+	@-$(BIN)/vfnb harness install $(PROGRAMS)
+
+test-real: $(READY) browser smollm2 programs  ## real browser, real notebooks, real model, real agent programs
 	@$(PYTEST) -m real
 
 soak: $(READY)  ## the large counts
