@@ -119,7 +119,7 @@ class CodexHarness(AgentProgram[CodexConfig]):
         for image in prompt.images:
             argv += ["-i", image]
         files = {} if resume else self._files(session, prompt.system)
-        return Command([*argv, "-"], {KEY: session.api_key}, files, prompt.text)
+        return Command([*argv, "--", "-"], {KEY: session.api_key}, files, prompt.text)
 
     async def read(self, session: HarnessSession, result: ProgramResult) -> Reading:
         answer = failure = thread = None

@@ -54,14 +54,23 @@ def test_an_errand_with_a_tool_of_the_task_and_a_second_turn_is_one_line(tmp_pat
     assert trace.info["program"]["printed"] == "2.1.332 (Claude Code)"
 
 
-def test_its_own_system_prompt_can_be_replaced_and_a_prompt_can_have_images() -> None:
-    config = ClaudeCodeConfig(system_prompt="You only look.", replace_system_prompt=True)
+def test_its_own_system_prompt_can_be_replaced_and_prompts_can_have_images() -> None:
     picture: Any = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PIXEL}"}}
-    prompt = [{"role": "user", "content": [picture, {"type": "text", "text": "What is this?"}]}]
-    trace = do(ClaudeCodeHarness(config), vf.Scripted(["A dot."]), vf.Task(vf.TaskData(idx=0, prompt=prompt)))
-    assert trace.end_state == "completed", trace.errors
+    prompt: Any = [{"role": "user", "content": [picture, picture, {"type": "text", "text": "What is this?"}]}]
+
+    class Talks(ClaudeCodeHarness):
+        async def run(self, session: Any, task: Any) -> Any:
+            await super().run(session, task)
+            said = [vf.UserMessage(content=[picture, {"type": "text", "text": "And this?"}])]  # type: ignore[list-item]
+            return await self.resume(session, task, said)
+
+    config = ClaudeCodeConfig(system_prompt="You only look.", replace_system_prompt=True)
+    model = vf.Scripted(["A dot.", "A dot."])
+    trace = do(Talks(config), model, vf.Task(vf.TaskData(idx=0, prompt=prompt)))
+    assert trace.end_state == "completed" and len(trace.branches) == 1, trace.errors
     assert "You only look." in trace.messages[0].text and "security testing" not in trace.messages[0].text
-    assert "What is this?" in trace.messages[1].text and PIXEL in trace.messages[1].model_dump_json()
+    first, second = (next(m for m in trace.messages if text in m.text) for text in ("What is", "And this"))
+    assert first.model_dump_json().count(PIXEL) == 2 and second.model_dump_json().count(PIXEL) == 1
 
 
 def test_its_turns_are_bounded() -> None:

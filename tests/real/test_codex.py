@@ -70,14 +70,26 @@ def test_an_errand_with_a_tool_of_the_task_and_a_second_turn_is_one_line(
     assert trace.info["program"]["printed"] == f"codex-cli {version}"
 
 
-def test_its_own_system_prompt_can_be_replaced_and_a_prompt_can_have_images() -> None:
-    config = CodexConfig(system_prompt="You only look.", replace_system_prompt=True)
+@pytest.mark.parametrize("version", [CodexHarness.VERSION, OLD])
+def test_its_own_system_prompt_can_be_replaced_and_prompts_can_have_images(version: str) -> None:
     picture: Any = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PIXEL}"}}
-    prompt = [{"role": "user", "content": [picture, {"type": "text", "text": "What is this?"}]}]
-    trace = do(CodexHarness(config), vf.Scripted(["A dot."]), vf.Task(vf.TaskData(idx=0, prompt=prompt)))
-    assert trace.end_state == "completed", trace.errors
+    prompt: Any = [{"role": "user", "content": [picture, picture, {"type": "text", "text": "What is this?"}]}]
+
+    class Talks(CodexHarness):
+        async def run(self, session: Any, task: Any) -> Any:
+            await super().run(session, task)
+            said = [vf.UserMessage(content=[picture, {"type": "text", "text": "And this?"}])]  # type: ignore[list-item]
+            return await self.resume(session, task, said)
+
+    config = CodexConfig(version=version, system_prompt="You only look.", replace_system_prompt=True)
+    model = vf.Scripted(["A dot.", "A dot."])
+    trace = do(Talks(config), model, vf.Task(vf.TaskData(idx=0, prompt=prompt)))
+    assert trace.end_state == "completed" and len(trace.branches) == 1, trace.errors
     assert trace.messages[0].text == "You only look."
-    assert "What is this?" in trace.messages[3].text and PIXEL in trace.messages[3].model_dump_json()
+    first, second = (trace.messages[place] for place in (3, 5))
+    assert "What is this?" in first.text and first.model_dump_json().count(PIXEL) == 2
+    assert "And this?" in second.text and second.model_dump_json().count(PIXEL) == 1
+    assert "No such file" not in first.text + second.text
 
 
 def test_its_turns_are_bounded() -> None:
