@@ -169,32 +169,42 @@ def _known_part(part: dict[str, Any]) -> Any:
 # the model's side
 
 
+Pieces = tuple[list[Any], list[ToolCall]]
+"""Content parts and tool calls of one item."""
+
+
 def assistant(item: dict[str, Any]) -> AssistantMessage:
     """One item of the model's as a message of its own."""
+    return _message(*_pieces(item))
+
+
+def _message(parts: list[Any], calls: list[ToolCall]) -> AssistantMessage:
+    return AssistantMessage(content=parts[0].text if _plain(parts) else parts or None, tool_calls=calls)
+
+
+def _pieces(item: dict[str, Any]) -> Pieces:
     kind = item.get("type")
     if not isinstance(kind, str) or kind == "message":
-        return _said(item)
+        return _said(item), []
     if kind == "reasoning":
-        return AssistantMessage(content=[_reasoning(item)])
+        return [_reasoning(item)], []
     if kind in _TYPED:
-        return AssistantMessage(tool_calls=[_call(item, kind)])
+        return [], [_call(item, kind)]
     if kind.endswith("_call") and isinstance(item.get("call_id"), str) and item.get("execution") != "server":
-        return AssistantMessage(tool_calls=[_program_call(item, kind)])
-    return AssistantMessage(content=[OpaqueContentPart(raw=item)])
+        return [], [_program_call(item, kind)]
+    return [OpaqueContentPart(raw=item)], []
 
 
-def _said(item: dict[str, Any]) -> AssistantMessage:
+def _said(item: dict[str, Any]) -> list[Any]:
+    """The parts of a message item; the first says what the item has beside them."""
     keys = {key: value for key, value in item.items() if key not in ("type", "role", "content")}
-    content = _content(item.get("content"))
-    if not keys and (content is None or isinstance(content, str)):
-        return AssistantMessage(content=content)
-    parts = [TextContentPart(text=content)] if isinstance(content, str) else list(content or [])
+    content = item.get("content")
+    listed = content if isinstance(content, list) else [] if content is None else [content]
+    parts = [_part(part) for part in listed]
     for part in parts:
         if isinstance(part, OpaqueContentPart):
             part.__pydantic_extra__ = {"inner": True}
-    if not keys:
-        return AssistantMessage(content=parts[0].text if _plain(parts) else parts)
-    return AssistantMessage(content=_started(parts, keys))
+    return _started(parts, keys) if keys else parts
 
 
 def _plain(parts: list[Any]) -> bool:
@@ -203,8 +213,10 @@ def _plain(parts: list[Any]) -> bool:
 
 def _started(parts: list[Any], keys: dict[str, Any]) -> list[Any]:
     """Parts that begin a message item: the first text says so, else an empty one before them."""
-    if parts and isinstance(parts[0], TextContentPart):
-        return [parts[0].model_copy(update={"item": keys}), *parts[1:]]
+    first = parts[0] if parts else None
+    if isinstance(first, TextContentPart):
+        started = TextContentPart(text=first.text, **{**(first.model_extra or {}), "item": keys})
+        return [started, *parts[1:]]
     return [TextContentPart(text="", item=keys), *parts]
 
 
@@ -280,13 +292,20 @@ def join(messages: Messages) -> Messages:
 
 
 def _merge(run: list[AssistantMessage]) -> AssistantMessage:
-    if len(run) == 1:
-        return run[0]
+    return run[0] if len(run) == 1 else _turn([(_parts(each), each.tool_calls) for each in run])
+
+
+def _parts(source: AssistantMessage) -> list[Any]:
+    content = source.content
+    return [TextContentPart(text=content)] if isinstance(content, str) else content or []
+
+
+def _turn(run: list[Pieces]) -> AssistantMessage:
+    """One message of the pieces of items that follow one another."""
     parts: list[Any] = []
     calls: list[ToolCall] = []
     open_calls = 0  # calls from here on have no part after them yet
-    for each in run:
-        new = _parts(each)
+    for new, called in run:
         if new:
             while open_calls < len(calls):
                 calls[open_calls] = calls[open_calls].model_copy(update={"after": len(parts)})
@@ -294,16 +313,8 @@ def _merge(run: list[AssistantMessage]) -> AssistantMessage:
             if parts and _in_message(parts[-1]) and _in_message(new[0]) and not _starts(new[0]):
                 new = _started(new, {})
             parts += new
-        calls += each.tool_calls
-    content = parts[0].text if _plain(parts) else parts or None
-    return AssistantMessage(content=content, tool_calls=calls)
-
-
-def _parts(source: AssistantMessage) -> list[Any]:
-    content = source.content
-    if isinstance(content, str):
-        return [TextContentPart(text=content)]
-    return content or []
+        calls += called
+    return _message(parts, calls)
 
 
 def _in_message(part: Any) -> bool:
@@ -318,8 +329,8 @@ def _starts(part: Any) -> bool:
 
 def reply(items: Iterable[Any]) -> AssistantMessage:
     """The output items of one reply as the model's turn, whatever they are."""
-    found = [assistant(item) for item in items if isinstance(item, dict)]
-    return _merge(found) if found else AssistantMessage(content="")
+    run = [_pieces(item) for item in items if isinstance(item, dict)]
+    return _turn(run) if run else AssistantMessage(content="")
 
 
 # replies
