@@ -66,6 +66,7 @@ def openai_refusal(status: int, body: Any) -> bool:
 
 Path = tuple[Any, ...]
 _DEEPEST = 10
+_DEEP = "nested deeply"
 ODD: list[Any] = [
     *(
         None,
@@ -169,8 +170,7 @@ def _change(body: Any, dice: random.Random, others: Sequence[Any]) -> None:
     elif kind == 7 and isinstance(holder, list):
         dice.shuffle(holder)
     elif kind == 8 and dice.random() < 0.2:
-        for _ in range(dice.choice((5, 60, 800))):
-            holder[key] = [holder[key]]
+        holder[key] = _DEEP
     else:
         holder[key] = dice.choice(("", "x", None, 0))
 
@@ -183,7 +183,9 @@ def _names(body: Any, others: Sequence[Any], dice: random.Random) -> list[Any]:
 def _bytes(value: Any, dice: random.Random) -> bytes:
     """JSON in one of the ways that programs write it."""
     short, spaces = dice.random() < 0.7, dice.choice((None, (",", ":"), (" , ", ": ")))
-    return json.dumps(value, ensure_ascii=short, separators=spaces).encode("utf-8", "surrogatepass")
+    raw = json.dumps(value, ensure_ascii=short, separators=spaces).encode("utf-8", "surrogatepass")
+    depth = dice.choice((5, 60, 800, 100_000))
+    return raw.replace(b'"%b"' % _DEEP.encode(), b"[" * depth + b"]" * depth)
 
 
 def _damage(raw: bytes, dice: random.Random) -> bytes:

@@ -8,11 +8,15 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from vfnb import loops
 from vfnb.clients.accidents import Accidents
 from vfnb.clients.base import ModelClient, ModelRequest, Reply
 from vfnb.clients.outgoing import outgoing
 from vfnb.clients.price import Price, price_of
+from vfnb.dialects import Splitter
+from vfnb.dialects.lenient import dumps
 from vfnb.errors import ConfigError, ModelError, UpstreamCut, UpstreamRejected, UpstreamTimeout
 from vfnb.types import AssistantMessage, Messages, Response, Usage
 from vfnb.utils.source import code_hash
@@ -111,13 +115,14 @@ class Scripted(ModelClient):
         reply = Reply(
             response=response, sampling_sent=call.sampling, served_model=self.name, first_byte=time.time()
         )
-        dialect, model, created = request.dialect, request.model or self.name, int(reply.first_byte or 0)
+        dialect, created = request.dialect, int(reply.first_byte or 0)
         response.id = response.id or dialect.new_id()
+        split = request.split or Splitter(dialect).split(request.body)
+        fields = split.fields if request.model else {**split.fields, "model": msgspec.Raw(dumps(self.name))}
         if not request.stream:
-            reply.body = dialect.frame(response, model, created)
+            reply.body = dialect.answer(response, fields, created)
             return reply
-        usage = request.split is None or dialect.wants_usage(request.split.fields)
-        events = dialect.frame_stream(response, model, created, usage=usage, size=self._chunk)
+        events = dialect.answer_stream(response, fields, created, size=self._chunk)
         reply.chunks = _play(events, self._pace, cut=accident == "cut")
         return reply
 

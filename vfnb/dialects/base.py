@@ -265,6 +265,17 @@ class Dialect(ABC, Generic[ReqT, RespT]):
         """
         raise ConfigError(f"dialect {self.name!r} cannot write streams: define frame_stream(response, model)")
 
+    def answer(self, response: Response, fields: Raws, created: int = 0) -> bytes:
+        """A non-streaming reply to a request with these keys; some formats repeat parts of the request."""
+        return self.frame(response, self.model(fields), created)
+
+    def answer_stream(
+        self, response: Response, fields: Raws, created: int = 0, *, size: int = 16
+    ) -> list[bytes]:
+        """The same as the complete event sequence of a streamed reply."""
+        usage = self.wants_usage(fields)
+        return self.frame_stream(response, self.model(fields), created, usage=usage, size=size)
+
     def writer(self, model: str, created: int, *, usage: bool = True, identity: str = "") -> StreamWriter:
         """Writes one streamed reply, piece by piece as a reader of another dialect tells them.
 
@@ -308,6 +319,10 @@ class Dialect(ABC, Generic[ReqT, RespT]):
     def keepalive(self) -> bytes:
         """What keeps a waiting stream open."""
         return b": keepalive\n\n"
+
+    def first_keepalive(self, fields: Raws) -> bytes:
+        """The same where nothing has been sent yet, for a request with these keys."""
+        return self.keepalive()
 
     def stop_body(self, reason: str) -> bytes:
         """The body that goes with `stop_status` when a rollout has been stopped."""

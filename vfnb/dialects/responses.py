@@ -5,6 +5,7 @@ Format: https://platform.openai.com/docs/api-reference/responses
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -126,6 +127,14 @@ class Responses(Dialect[dict[str, Any], dict[str, Any]]):
     ) -> list[bytes]:
         return responses_frame.frame_stream(response, model, created, {}, size)
 
+    def answer(self, response: Response, fields: Raws, created: int = 0) -> bytes:
+        return responses_frame.frame(response, self.model(fields), created, _asked(fields))
+
+    def answer_stream(
+        self, response: Response, fields: Raws, created: int = 0, *, size: int = 16
+    ) -> list[bytes]:
+        return responses_frame.frame_stream(response, self.model(fields), created, _asked(fields), size)
+
     # streams, errors, upkeep
 
     def reader(self, *, usage: bool = True) -> StreamReader:
@@ -133,6 +142,11 @@ class Responses(Dialect[dict[str, Any], dict[str, Any]]):
 
     def writer(self, model: str, created: int, *, usage: bool = True, identity: str = "") -> StreamWriter:
         return ResponsesWriter(model, created, identity)
+
+    def first_keepalive(self, fields: Raws) -> bytes:
+        event = responses_frame.Events()
+        begun = responses_frame.shell("", self.model(fields), int(time.time()), "in_progress", _asked(fields))
+        return event("response.created", response=begun) + event("response.in_progress", response=begun)
 
     def error_body(
         self, status: int, message: str, kind: str | None = None, code: str | None = None
@@ -159,6 +173,11 @@ _REFUSED = {
     "prompt": "the template would be kept by the provider and not be seen here; send its text as instructions "
     "or input",
 }
+
+
+def _asked(fields: Raws) -> dict[str, Any]:
+    """What a reply repeats of its request."""
+    return {name: load(fields[name]) for name in responses_frame.ECHOED if name in fields}
 
 
 def _instructions(value: Any) -> Messages:

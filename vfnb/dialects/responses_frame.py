@@ -10,7 +10,7 @@ from vfnb.dialects.lenient import dumps
 from vfnb.dialects.responses_encode import outputs, usage
 from vfnb.types import Response
 
-__all__ = ["PREFIXES", "REASONS", "Events", "frame", "frame_stream", "shell"]
+__all__ = ["ECHOED", "PREFIXES", "REASONS", "Events", "frame", "frame_stream", "shell"]
 
 PREFIXES = {
     "message": "msg_",

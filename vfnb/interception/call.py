@@ -166,13 +166,13 @@ class Call:
             ) from error
 
     def _frame(self, response: Response) -> bytes:
-        return self._turn.dialect.frame(shown(response), self._turn.model, int(self._record.start))
+        turn = self._turn
+        return turn.dialect.answer(shown(response), turn.split.fields, int(self._record.start))
 
     async def _play(self, response: Response) -> None:
         """A whole answer as the event stream that the program asked for."""
         turn = self._turn
-        usage = turn.dialect.wants_usage(turn.split.fields)
-        events = turn.dialect.frame_stream(shown(response), turn.model, int(self._record.start), usage=usage)
+        events = turn.dialect.answer_stream(shown(response), turn.split.fields, int(self._record.start))
         await self._exchange.end(b"".join(events))
 
     async def _stream(self, reply: Reply, chunks: AsyncIterator[bytes]) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from vfnb.dialects import Dialect
+    from vfnb.dialects.base import Raws
     from vfnb.interception.sink import Sink
     from vfnb.types import Response
 
@@ -38,6 +39,7 @@ class Exchange:
         "ended",
         "error",
         "failed",
+        "fields",
         "framed",
         "last_byte",
         "left",
@@ -89,6 +91,8 @@ class Exchange:
         """When the last reader was found gone."""
         self.why: str | None = None
         """Why the session cancelled the call."""
+        self.fields: Raws = {}
+        """The request's keys."""
         self.framed = True
         """Whether the readers want bytes, not only the record."""
         self.response: Response | None = None
@@ -217,6 +221,7 @@ class Exchange:
         self._ping = asyncio.get_running_loop().create_task(self._keepalive())
 
     async def _keepalive(self) -> None:
-        data = self.dialect.keepalive()
+        first = self.dialect.first_keepalive(self.fields)
+        later = self.dialect.keepalive()
         for sink in self.sinks:
-            await sink.write(data)
+            await sink.write(later if sink.opened else first)
