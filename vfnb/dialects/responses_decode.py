@@ -1,8 +1,9 @@
 """Responses items to canonical messages. What no canonical type describes is kept, never dropped.
 
-An assistant turn comes as several items. Each is first a message of its own; `merge` makes one of them. Its content
-parts stand in the order of the items, tool calls after them, or with `after`: the number of parts before the call.
-The keys of an item that say nothing to the model (`id`, `status`, ...) stay as `item` on its part or call.
+A turn of the model comes as several items; `join` makes one message of them. Its content parts stand in the order of
+the items; a tool call that parts follow says by `at` how many stand before it. `reasoning_content` is all of the
+reasoning; the text of a reasoning part is empty if it is the only one. The keys of an item that say nothing to the
+model (`id`, `status`, ...) stay as `item` on its first part or its call.
 """
 
 from __future__ import annotations
@@ -179,7 +180,23 @@ def assistant(item: dict[str, Any]) -> AssistantMessage:
 
 
 def _message(parts: list[Any], calls: list[ToolCall]) -> AssistantMessage:
-    return AssistantMessage(content=parts[0].text if _plain(parts) else parts or None, tool_calls=calls)
+    thoughts = [part for part in parts if isinstance(part, ReasoningContentPart)]
+    reasoning = "".join(part.text for part in thoughts) or None
+    if len(thoughts) == 1:
+        only = thoughts[0]
+        if reasoning and parts[0] is only and only.encrypted is None and not only.model_extra:
+            parts = parts[1:]
+            calls = [_moved(call) for call in calls]
+        else:
+            only.text = ""
+    content = parts[0].text if _plain(parts) else parts or None
+    return AssistantMessage(content=content, reasoning_content=reasoning, tool_calls=calls)
+
+
+def _moved(call: ToolCall) -> ToolCall:
+    """A call whose message has lost its first part."""
+    at = (call.model_extra or {}).get("at")
+    return call if at is None else call.model_copy(update={"at": at - 1})
 
 
 def _pieces(item: dict[str, Any]) -> Pieces:
@@ -232,7 +249,7 @@ def _reasoning(item: dict[str, Any]) -> ReasoningContentPart:
             del keys["summary"]
     if encrypted is not None and not isinstance(encrypted, str):
         keys["encrypted_content"], encrypted = encrypted, None
-    return ReasoningContentPart(text=text, encrypted=encrypted, item=keys)
+    return ReasoningContentPart(text=text, encrypted=encrypted, **({"item": keys} if keys else {}))
 
 
 def _joined(parts: Any) -> str:
@@ -296,8 +313,15 @@ def _merge(run: list[AssistantMessage]) -> AssistantMessage:
 
 
 def _parts(source: AssistantMessage) -> list[Any]:
+    """The parts of a message of one item."""
     content = source.content
-    return [TextContentPart(text=content)] if isinstance(content, str) else content or []
+    parts = [TextContentPart(text=content)] if isinstance(content, str) else list(content or [])
+    if source.reasoning_content is not None:
+        state: Any = parts[0] if parts else ReasoningContentPart()
+        extra = state.model_extra or {}
+        part = ReasoningContentPart(text=source.reasoning_content, encrypted=state.encrypted, **extra)
+        parts = [part, *parts[1:]]
+    return parts
 
 
 def _turn(run: list[Pieces]) -> AssistantMessage:
@@ -308,7 +332,7 @@ def _turn(run: list[Pieces]) -> AssistantMessage:
     for new, called in run:
         if new:
             while open_calls < len(calls):
-                calls[open_calls] = calls[open_calls].model_copy(update={"after": len(parts)})
+                calls[open_calls] = calls[open_calls].model_copy(update={"at": len(parts)})
                 open_calls += 1
             if parts and _in_message(parts[-1]) and _in_message(new[0]) and not _starts(new[0]):
                 new = _started(new, {})

@@ -22,7 +22,7 @@ from vfnb.types import (
 
 __all__ = ["item", "items", "outputs", "usage"]
 
-_OWN = ("item", "after", "inner")
+_OWN = ("item", "inner")
 
 
 def items(source: Message) -> list[dict[str, Any]]:
@@ -100,19 +100,21 @@ def outputs(source: AssistantMessage) -> list[dict[str, Any]]:
     if isinstance(content, str) and not content and (source.tool_calls or source.reasoning_content):
         parts = []
     found: list[dict[str, Any]] = []
-    if source.reasoning_content and not any(isinstance(part, ReasoningContentPart) for part in parts):
+    thoughts = [part for part in parts if isinstance(part, ReasoningContentPart)]
+    alone = source.reasoning_content if len(thoughts) == 1 and not thoughts[0].text else None
+    if source.reasoning_content and not thoughts:
         found.append(_reasoning(ReasoningContentPart(text=source.reasoning_content)))
     calls = {position: [] for position in range(len(parts) + 1)}  # type: dict[int, list[ToolCall]]
     for call in source.tool_calls:
-        after = (call.model_extra or {}).get("after")
-        calls[after if isinstance(after, int) and 0 <= after <= len(parts) else len(parts)].append(call)
+        at = (call.model_extra or {}).get("at")
+        calls[at if isinstance(at, int) and 0 <= at <= len(parts) else len(parts)].append(call)
     said: dict[str, Any] | None = None
     for position, part in enumerate(parts):
         if calls[position]:
             found += [_call(call) for call in calls[position]]
             said = None
         if isinstance(part, ReasoningContentPart):
-            found.append(_reasoning(part))
+            found.append(_reasoning(part, alone))
             said = None
         elif isinstance(part, OpaqueContentPart) and "inner" not in (part.model_extra or ()):
             found.append(part.raw)
@@ -148,11 +150,12 @@ def _output_part(part: Any) -> dict[str, Any]:
     )
 
 
-def _reasoning(part: ReasoningContentPart) -> dict[str, Any]:
+def _reasoning(part: ReasoningContentPart, alone: str | None = None) -> dict[str, Any]:
+    text = part.text or alone
     data: dict[str, Any] = {"type": "reasoning"} | ((part.model_extra or {}).get("item") or {})
     if "summary" not in data:
-        whole = part.text and not data.get("content")
-        data["summary"] = [{"type": "summary_text", "text": part.text}] if whole else []
+        whole = text and not data.get("content")
+        data["summary"] = [{"type": "summary_text", "text": text}] if whole else []
     if part.encrypted is not None:
         data["encrypted_content"] = part.encrypted
     return data
