@@ -1,7 +1,7 @@
 """Responses items to canonical messages. What no canonical type describes is kept, never dropped.
 
-A turn of the model comes as several items; `join` makes one message of them. Its content parts stand in the order of
-the items; a tool call that parts follow says by `at` how many stand before it. `reasoning_content` is all of the
+A turn of the model comes as several items; `join` makes one message of them. Its content parts stand in the order
+of the items; a tool call that parts follow says by `at` how many stand before it. `reasoning_content` is all of the
 reasoning; the text of a reasoning part is empty if it is the only one. The keys of an item that say nothing to the
 model (`id`, `status`, ...) stay as `item` on its first part or its call.
 """
