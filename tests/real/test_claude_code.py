@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from support.errands import do, errand, offered, skill, then
-from support.forked import causes, owned_once
+from support.forked import causes, linked, owned_once
 from support.scripts import asks, call
 from support.toolbox import PIXEL
 from vfnb_harnesses.claude_code import ClaudeCodeConfig, ClaudeCodeHarness
@@ -127,6 +127,9 @@ def test_a_compaction_is_told_from_its_request_and_its_summary(window: int) -> N
     assert set(causes(trace)) == {"compaction"}, causes(trace)
     again = [node for node in trace.nodes if node.message.text == "two"]
     assert [node.sampled for node in again] == [True, False]  # said again after the summary
+    ((kind, begun, told),) = linked(trace)
+    assert kind == "compaction_of"
+    assert all("One file was written by the agent." in message.text for message in (begun, told))
     assert owned_once(trace)
 
 
@@ -152,4 +155,9 @@ def test_a_subagent_is_a_branch_of_its_own(background: bool) -> None:
     assert trace.end_state == "completed", trace.errors
     assert trace.reward == 1.0 and trace.last_reply == "All done."
     assert causes(trace) == ["subagent"]
+    (task, _, asker), (back, answer, heard) = linked(trace)
+    assert (task, back) == ("spawned_by", "returned_to")
+    assert [made.name for made in asker.tool_calls] == ["Agent"]
+    assert answer.text == "The file is there." and answer.text in heard.text
+    assert heard.role == ("user" if background else "tool")
     assert owned_once(trace)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from support.errands import do, errand, offered, skill, then
-from support.forked import causes, owned_once
+from support.forked import causes, linked, owned_once
 from support.scripts import asks, call
 from support.toolbox import PIXEL
 from vfnb_harnesses.codex import CodexConfig, CodexHarness
@@ -141,6 +141,9 @@ def test_a_compaction_is_told_from_its_request_and_its_summary(version: str) -> 
     assert trace.end_state == "completed", trace.errors
     assert trace.reward == 1.0 and trace.last_reply == "All done."
     assert causes(trace) == ["compaction"] and len(trace.calls) == 4
+    ((kind, begun, told),) = linked(trace)
+    assert kind == "compaction_of"
+    assert all("One file was written by the agent." in message.text for message in (begun, told))
     assert owned_once(trace)
 
 
@@ -165,4 +168,9 @@ def test_a_subagent_is_a_branch_of_its_own(version: str) -> None:
     assert trace.end_state == "completed", trace.errors
     assert trace.reward == 1.0 and trace.last_reply == "All done."
     assert causes(trace) == ["subagent"] and len(trace.calls) >= 5  # one more where its notice comes late
+    (task, by, asker), (back, answer, heard) = linked(trace)
+    assert (task, back) == ("spawned_by", "returned_to")
+    assert [made.name for made in asker.tool_calls] == ["spawn_agent"]
+    assert answer.text == "The file is there." and answer.text in heard.text
+    assert by.text == "Write the file out.txt, please." and heard.role == "tool"
     assert owned_once(trace)

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import vfnb as vf
 
-__all__ = ["causes", "owned_once"]
+__all__ = ["causes", "linked", "owned_once"]
 
 
 def causes(trace: vf.Trace) -> list[str]:
     """Why the later branches left the first one."""
     return [branch.cause.cause for branch in trace.branches if branch.cause is not None]
+
+
+def linked(trace: vf.Trace) -> list[tuple[str, Any, Any]]:
+    """The links between branches: kind, and the messages that they join."""
+    return [
+        (link.kind, trace.nodes[link.source].message, trace.nodes[link.target].message)
+        for link in trace.links
+    ]
 
 
 def owned_once(trace: vf.Trace) -> bool:
