@@ -69,6 +69,24 @@ def test_an_interrupt_gives_the_prompt_back_and_cancels(
     )
 
 
+@pytest.mark.parametrize("wait", ["both.wait()", "await both"])
+def test_an_interrupt_cancels_a_comparison(kernel: Kernel, tmp_path: Path, wait: str) -> None:
+    made = f"vf.compare(taskset(2), harnesses=['null', 'bash'], dir={str(tmp_path / 'both')!r}, model="
+    kernel.run(f"both = {made}vf.Scripted(add, latency=60))")
+    seconds, kind = interrupt(kernel, wait, after=1.5)
+    assert seconds < 3 and kind in ("KeyboardInterrupt", "CancelledError")
+    kernel.run(
+        "both.cancel()\nassert set(both.frame('rollout').state) == {'cancelled'}, both.frame('rollout')"
+    )
+    kernel.messages.clear()
+    kernel.run(f"both = {made}vf.Scripted(add))\nboth.wait()")
+    (_, result), *_ = kernel.of_type("execute_result")
+    assert {"text/plain", "text/html"} <= set(result["content"]["data"])
+    assert "2 harnesses on AdditionTaskset" in result["content"]["data"]["text/plain"]
+    last = kernel.of_type("update_display_data")[-1][1]
+    assert "4 of 4" in last["content"]["data"]["text/plain"]
+
+
 def test_a_displayed_run_is_live_while_another_cell_sleeps(kernel: Kernel, tmp_path: Path) -> None:
     shown = kernel.run(
         "run = vf.evaluate(taskset(12), model=vf.Scripted(add, latency=0.2), concurrency=2, "

@@ -140,9 +140,14 @@ class Comparison:
             yield
         except (KeyboardInterrupt, asyncio.CancelledError):
             self.cancel(wait=False)
+            pending = self._pending()
+            for one in pending:  # the prompt is back at once, the view says how it ended
+                one.add_done_callback(lambda _: progress.stop(0) if all(p.done() for p in pending) else None)
             raise
-        finally:
+        except BaseException:
             progress.stop()
+            raise
+        progress.stop()
 
     # displays
 
