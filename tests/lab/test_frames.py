@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from support.bigrun import begin, chat_turns, end, token_trace, trace_of, write_run
 
+import vfnb as vf
 from vfnb.errors import ConfigError
 from vfnb.lab.frames import frame, rewards
 from vfnb.lab.schema import DTYPES, LEVELS, columns_of, schema
@@ -280,3 +281,22 @@ def test_frames_of_an_empty_run(tmp_path: Path) -> None:
     RunStore.create_or_open(tmp_path).close()
     with RunReader(tmp_path) as reader:
         assert list(rewards(reader).columns) == ["task", "rollout", "reward", "ok", "stop", "error"]
+
+
+def test_branches_say_what_they_are_linked_to(tmp_path: Path) -> None:
+    @vf.harness
+    async def compacts(session: vf.HarnessSession, task: vf.Task) -> str:
+        first = await session.complete("the task")
+        asked = [*first.messages, vf.UserMessage(content="Summarise.")]
+        summary = await session.complete(asked, markers={"kind": "compaction"})
+        return (await session.complete(f"Go on from: {summary.text}")).text
+
+    model = vf.Scripted(["working", "the whole of the work so far", "done"])
+    run = vf.evaluate([vf.Task(vf.TaskData(prompt="p"))], model=model, harness=compacts, dir=tmp_path / "run")
+    run.wait(30, quiet=True)
+    branches = run.frame("branches")
+    trace = run.traces[0]
+    (link,) = trace.links
+    assert (link.kind, trace.nodes[link.target].text) == ("compaction_of", "the whole of the work so far")
+    assert list(branches["linked_to"].fillna(-1)) == [-1, link.target]
+    assert list(branches["returned_to"].isna()) == [True, True]

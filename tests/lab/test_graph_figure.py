@@ -65,8 +65,8 @@ def test_the_graph_has_nodes_edges_and_their_attributes() -> None:
         12: "resample",
     }
     kinds = {(a, b): kind for a, b, kind in graph.edges(data="kind")}
-    assert kinds.pop((6, 7)) == "subagent_call"
-    assert kinds.pop((9, 10)) == "subagent_return"
+    assert kinds.pop((6, 7)) == "spawned_by"
+    assert kinds.pop((9, 10)) == "returned_to"
     assert set(kinds.values()) == {"continuation"}
     assert set(kinds) == {(node.parent, node.index) for node in trace.nodes if node.parent >= 0}
     leaves = [n for n in graph if not any(graph.edges[n, m]["kind"] == "continuation" for m in graph[n])]
@@ -92,7 +92,7 @@ def test_a_summary_and_a_rewrite_are_linked() -> None:
     say(trace, second, [UserMessage(content="on")], "fine again")
     found = {(a, b): kind for a, b, kind in trace_graph(trace).edges(data="kind") if kind != "continuation"}
     assert found == {
-        (asked, trace.dag.nodes[start].parent): "compaction",
+        (asked, trace.dag.nodes[start].parent): "compaction_of",
         (trace.dag.nodes[first].parent, trace.dag.nodes[second].parent): "rewrite",
     }
 
@@ -128,7 +128,7 @@ def test_relations_lead_to_the_right() -> None:
     dag = family().dag
     joined = links(dag)
     places = layout(dag, joined)
-    assert [link.kind for link in joined] == ["subagent_call", "subagent_return"]
+    assert [link.kind for link in joined] == ["spawned_by", "returned_to"]
     assert all(places.x[link.source] < places.x[link.target] for link in joined)
     assert len(set(zip(places.x, places.y, strict=True))) == len(dag.nodes)
 
@@ -150,8 +150,8 @@ def test_the_figure_shows_each_message_once_with_its_text() -> None:
     assert "<script>" not in hover
     assert {part.name for part in figure.data if part.mode == "lines"} == {
         "",
-        "subagent call",
-        "subagent return",
+        "returned to",
+        "spawned by",
     }
 
 

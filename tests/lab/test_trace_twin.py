@@ -185,3 +185,13 @@ def test_a_trace_as_a_row() -> None:
         "model",
         None,
     )
+
+
+def test_links_are_told_in_both_twins_of_trace_and_branch() -> None:
+    trace = family()
+    assert "spawned by node 6, returned to node 10" in trace_text(trace)
+    assert "spawned by node 6" in trace_bundle(trace)["text/html"]
+    main, _, sub, _ = trace.branches
+    assert "spawned by node 6 of branch 0 · returned to node 10 of branch 0" in branch_text(sub)
+    assert "node 7 of branch 7 is spawned by node 6 here" in branch_text(main)
+    assert "returned to node 10 of branch 0" in branch_bundle(sub)["text/html"]

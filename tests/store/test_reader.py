@@ -12,6 +12,7 @@ import pytest
 from support.bigrun import begin, chat_turns, end, trace_of, write_run, write_token_run
 
 from vfnb.errors import StoreError
+from vfnb.lab.frames import frame
 from vfnb.store import RunReader, RunStore
 
 
@@ -49,6 +50,20 @@ def test_database_of_another_program(tmp_path: Path) -> None:
     change(tmp_path, "CREATE TABLE theirs (x)")
     with pytest.raises(StoreError, match="another program"):
         RunStore.create_or_open(tmp_path)
+
+
+def test_an_older_file_is_read_as_it_is_and_brought_up_to_date_by_a_writer(tmp_path: Path) -> None:
+    asyncio.run(write_run(tmp_path, 3))
+    old = [f"ALTER TABLE branches DROP COLUMN {name}" for name in ("linked_to", "returned_to")]
+    change(tmp_path, *old, "PRAGMA user_version = 1")
+    with RunReader(tmp_path) as reader:
+        branches = frame(reader, "branches")
+        assert list(branches["linked_to"].isna()) == [True] * len(branches)
+        assert len(branches) > 0
+    RunStore.create_or_open(tmp_path).close()
+    with RunReader(tmp_path) as reader:
+        assert len(frame(reader, "branches")) == len(branches)
+        assert reader.query("PRAGMA user_version") == [(2,)]
 
 
 def test_newer_schema_is_refused_with_the_fix(tmp_path: Path) -> None:

@@ -179,14 +179,16 @@ def _tokens(reader: RunReader, numbers: list[int], names: set[str]) -> Iterator[
 
 
 _BRANCH = ("branch", "first_node", "leaf", "cause", "fork_index", "messages", "turns", "tokens")
-_BRANCH_COLUMNS = (*_BRANCH, "trainable_tokens", "diff")
+_BRANCH_COLUMNS = (*_BRANCH, "trainable_tokens", "diff", "linked_to", "returned_to")
 
 
 def _branches(reader: RunReader, numbers: list[int], names: set[str]) -> Iterator[Part]:
     """Ended traces have theirs in a table, for the others they are computed."""
     wanted = set(numbers)
     rows: dict[int, list[tuple[Any, ...]]] = {}
-    for num, *row in reader.query(f"SELECT trace, {', '.join(_BRANCH_COLUMNS)} FROM branches"):
+    known = {name for _, name, *_ in reader.query("PRAGMA table_info(branches)")}  # an older file has fewer
+    columns = ", ".join(name if name in known else f"NULL AS {name}" for name in _BRANCH_COLUMNS)
+    for num, *row in reader.query(f"SELECT trace, {columns} FROM branches"):
         if num in wanted:
             rows.setdefault(num, []).append(tuple(row))
     running = [head for head in reader.unfinished() if head.num in wanted]

@@ -25,8 +25,9 @@ def trace_graph(trace: Trace) -> nx.DiGraph:
     `branches` (how many branches pass through it) and `cause` (why the branch that begins here left the
     others; None where none begins).
 
-    Edge attribute `kind`: `continuation` from a message to the next one; `subagent_call` and
-    `subagent_return`, `compaction` (from a summary to the history that starts from it) and `rewrite` (from a
+    Edge attribute `kind`: `continuation` from a message to the next one; `spawned_by` (from the message with the
+    tool call to the subagent that it started), `returned_to` (from the subagent's last reply to the message that
+    carries it), `compaction_of` (from a summary to the history that starts from it) and `rewrite` (from a
     message to the one that replaced it) where the trace tells. Edges go from older nodes to newer ones.
 
     Graph attributes: `trace` (its id), `task` (its key), `version` of the message graph.

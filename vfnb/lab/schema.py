@@ -140,6 +140,8 @@ turns       int    sampled messages on it
 tokens      int    tokens from root to leaf
 trainable_tokens  int  sampled tokens that this branch owns
 diff        text   what differs at the fork
+linked_to   int    node of another branch that it came from: a summary, or the tool call of a subagent
+returned_to  int   node of another branch that carries a subagent's last reply
 """
         + _BROKEN
     ),

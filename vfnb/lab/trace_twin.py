@@ -14,10 +14,11 @@ from vfnb.lab.svg import image, trace_svg
 from vfnb.lab.text import MAX_LINES, lines
 from vfnb.lab.words import clip, count, listing, money, number, one_line, plain, seconds
 from vfnb.trace.causes import Fork, forks
+from vfnb.trace.links import links as links_of
 
 if TYPE_CHECKING:
-    from vfnb.trace import Branch, Trace
-    from vfnb.trace.graph import Node
+    from vfnb.trace import Branch, Link, Trace
+    from vfnb.trace.graph import MessageGraph, Node
 
 __all__ = ["branch_bundle", "branch_text", "trace_bundle", "trace_text"]
 
@@ -114,16 +115,25 @@ def _main(trace: Trace) -> list[Node]:
     return [trace.dag.nodes[index] for index in main.path] if main is not None else []
 
 
-def _fork_line(fork: Fork) -> str:
-    return listing(
-        [f"branch at node {fork.node}: {fork.cause}", one_line(fork.detail, 40), one_line(fork.diff, 80)]
-    )
+def _fork_line(fork: Fork, linked: str = "") -> str:
+    begins = f"branch at node {fork.node}: {fork.cause}"
+    return listing([begins, one_line(fork.detail, 40), linked, one_line(fork.diff, 80)])
+
+
+def _linked(dag: MessageGraph) -> dict[int, str]:
+    """The links of each branch in words."""
+    told: dict[int, list[str]] = {}
+    for link in links_of(dag):
+        line = f"{link.kind.replace('_', ' ')} node {link.target}"
+        told.setdefault(dag.nodes[link.source].branch, []).append(line)
+    return {branch: ", ".join(lines) for branch, lines in told.items()}
 
 
 def trace_text(trace: Trace) -> str:
     """The text twin, at most 20 lines: state, errors, scores, sizes, forks, then as many messages as fit."""
     causes = list(forks(trace.dag).values())
-    told = [_fork_line(fork) for fork in causes[:4]]
+    linked = _linked(trace.dag)
+    told = [_fork_line(fork, linked.get(fork.node, "")) for fork in causes[:4]]
     if len(causes) > 4:
         told.append(f"{len(causes) - 4} more branches; trace.branches has them")
     head = [
@@ -160,7 +170,7 @@ def trace_bundle(trace: Trace) -> dict[str, str]:
         svg, cut = trace_svg(trace.dag, names, joined, layout(trace.dag, joined))
         page.add(image(svg, "branches as lanes, time to the right"))
         page.add(f'<div style="{MUTED}">{esc(cut)}; trace.plot().figure has all</div>' if cut else "")
-        page.add(_fork_table(causes))
+        page.add(_fork_table(causes, _linked(trace.dag)))
     main = _main(trace)
     page.add(f"<div><b>Main branch</b>, {len(main)} messages</div>" if main else "<div>no messages yet</div>")
     for block in message_blocks(main, "trace.messages"):
@@ -168,7 +178,7 @@ def trace_bundle(trace: Trace) -> dict[str, str]:
     return {"text/plain": trace_text(trace), "text/html": page.close("trace.messages")}
 
 
-def _fork_table(causes: Mapping[int, Fork]) -> str:
+def _fork_table(causes: Mapping[int, Fork], linked: Mapping[int, str]) -> str:
     shown = list(causes.values())[:MAX_ROWS]
     rows = [
         [
@@ -176,6 +186,7 @@ def _fork_table(causes: Mapping[int, Fork]) -> str:
             esc(fork.cause),
             esc(fork.index),
             esc(one_line(fork.detail, 80)),
+            esc(linked.get(fork.node, "")),
             "<br>".join(esc(one_line(line, 120)) for line in plain(fork.diff).splitlines()[:4]),
         ]
         for fork in shown
@@ -183,7 +194,19 @@ def _fork_table(causes: Mapping[int, Fork]) -> str:
     cut = (
         f"{len(shown)} of {len(causes)} forks shown; trace.branches has all" if len(causes) > MAX_ROWS else ""
     )
-    return table(["branch at node", "cause", "message", "detail", "difference"], rows, caption=cut)
+    return table(["branch at node", "cause", "message", "detail", "links", "difference"], rows, caption=cut)
+
+
+def _about(link: Link, branch: Branch) -> bool:
+    return branch.id in (branch.graph.nodes[link.source].branch, branch.graph.nodes[link.target].branch)
+
+
+def _link_line(link: Link, branch: Branch) -> str:
+    """One link as seen from a branch of its."""
+    nodes, said = branch.graph.nodes, link.kind.replace("_", " ")
+    if nodes[link.source].branch == branch.id:
+        return f"{said} node {link.target} of branch {nodes[link.target].branch}"
+    return f"node {link.source} of branch {nodes[link.source].branch} is {said} node {link.target} here"
 
 
 def _branch_lines(branch: Branch) -> list[str]:
@@ -192,6 +215,7 @@ def _branch_lines(branch: Branch) -> list[str]:
     return [
         f"Branch {branch.id} · {len(branch.path)} messages, {branch.shared} shared with older branches",
         _fork_line(cause) if cause else "the first branch",
+        listing([_link_line(link, branch) for link in links_of(branch.graph) if _about(link, branch)]),
         f"{len(tokens):,} tokens, {int(branch.mask.sum()):,} sampled and owned here"
         if tokens is not None
         else "",

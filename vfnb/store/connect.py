@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from vfnb.errors import StoreError
 from vfnb.store.layout import is_network
-from vfnb.store.schema import check_version, create
+from vfnb.store.schema import check_version, create, upgrade
 from vfnb.utils.plain import encodable
 
 __all__ = ["Durability", "connect_reader", "connect_side", "connect_writer", "is_full"]
@@ -57,8 +57,11 @@ def connect_writer(path: Path, durability: Durability) -> sqlite3.Connection:
     except sqlite3.Error as error:
         raise StoreError(f"cannot open {path} for writing: {error}; is the folder writable?") from error
     try:
-        if check_version(db, path) == 0:
+        version = check_version(db, path)
+        if version == 0:
             create(db)
+        else:
+            upgrade(db, version)
         wal = not is_network(path.parent)
         mode = db.execute(f"PRAGMA journal_mode = {'WAL' if wal else 'TRUNCATE'}").fetchone()[0]
         if wal and mode != "wal":

@@ -90,7 +90,7 @@ class Ended:
         _update(db, self.num, self._headline)
         db.executemany("INSERT OR IGNORE INTO contents VALUES (?, ?)", self.shared)
         db.execute("INSERT INTO packs VALUES (?, ?, ?, ?, ?, ?, ?)", self._pack)
-        db.executemany("INSERT INTO branches VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", self._branches)
+        db.executemany("INSERT INTO branches VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", self._branches)
         _write_errors(db, self._errors)
         if self._marks:
             db.execute("DELETE FROM marks WHERE trace = ?", (self.num,))
@@ -177,6 +177,12 @@ def branch_rows(num: int, trace: Trace) -> list[tuple[Any, ...]]:
     """Rows of the branches table."""
     rows = []
     nodes = trace.dag.nodes
+    linked, returned = {}, {}
+    for link in trace.links:
+        if link.kind == "returned_to":
+            returned[nodes[link.source].branch] = link.target
+        else:
+            linked[link.source] = link.target
     for branch in trace.branches:
         fork = branch.cause
         mask = branch.mask
@@ -193,6 +199,8 @@ def branch_rows(num: int, trace: Trace) -> list[tuple[Any, ...]]:
                 nodes[branch.leaf].total,
                 0 if mask is None else int(mask.sum()),
                 fork.diff if fork else None,
+                linked.get(branch.id),
+                returned.get(branch.id),
             )
         )
     return rows

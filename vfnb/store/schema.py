@@ -7,9 +7,17 @@ from pathlib import Path
 
 from vfnb.errors import StoreError
 
-__all__ = ["APPLICATION_ID", "SCHEMA_VERSION", "TABLES", "check_version", "create", "journal_range"]
+__all__ = [
+    "APPLICATION_ID",
+    "SCHEMA_VERSION",
+    "TABLES",
+    "check_version",
+    "create",
+    "journal_range",
+    "upgrade",
+]
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 APPLICATION_ID = 0x76666E62  # "vfnb", in the file's header
 
 TABLES = """
@@ -58,6 +66,7 @@ CREATE TABLE contents (key BLOB PRIMARY KEY, body BLOB);
 CREATE TABLE branches (
     trace INTEGER, branch INTEGER, first_node INTEGER, leaf INTEGER, cause TEXT, fork_index INTEGER,
     messages INTEGER, turns INTEGER, tokens INTEGER, trainable_tokens INTEGER, diff TEXT,
+    linked_to INTEGER, returned_to INTEGER,
     PRIMARY KEY (trace, branch)
 ) WITHOUT ROWID;
 
@@ -96,6 +105,14 @@ def create(db: sqlite3.Connection) -> None:
     db.executescript(f"BEGIN; {TABLES} COMMIT;")
     db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+
+
+def upgrade(db: sqlite3.Connection, version: int) -> None:
+    """Bring the tables of an older file up to date; its rows stay as they are."""
+    if version < 2:
+        for name in ("linked_to", "returned_to"):
+            db.execute(f"ALTER TABLE branches ADD COLUMN {name} INTEGER")
+        db.execute("PRAGMA user_version = 2")
 
 
 def check_version(db: sqlite3.Connection, path: Path) -> int:
