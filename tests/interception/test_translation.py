@@ -8,8 +8,10 @@ from typing import Any
 
 import httpx
 import pytest
+from support.messages_upstream import MessagesUpstream
 from support.rollouts import served, until
 from support.speakers import ERRORS, FAILING, PROGRAMS, RAW, Line, image_sent, server
+from support.upstream import Say, Upstream
 
 from vfnb.clients import Relay
 from vfnb.dialects import get
@@ -154,3 +156,86 @@ def test_a_stream_that_a_hook_must_see_whole_is_kept_alive(program: str) -> None
     ):
         heard = PROGRAMS[program](rollout, stream=True).converse(1)
         assert heard[0].text == line.text
+
+
+BROKEN = {
+    "chat": b'data: {"error": {"message": "the engine died", "code": 500}}\n\n',
+    "messages": b'event: error\ndata: {"type": "error", "error": {"type": "api_error", "message": '
+    b'"the engine died"}}\n\n',
+    "responses": b'event: error\ndata: {"type": "error", "code": "server_error", "message": "the engine died"}\n\n',
+}
+STARTS = {
+    "chat": b'data: {"choices": [{"index": 0, "delta": {"content": "Well "}}]}\n\n',
+    "messages": b'event: content_block_delta\ndata: {"type": "content_block_delta", "index": 0, "delta": '
+    b'{"type": "text_delta", "text": "Well "}}\n\n',
+    "responses": b'event: response.output_text.delta\ndata: {"type": "response.output_text.delta", '
+    b'"output_index": 0, "content_index": 0, "delta": "Well "}\n\n',
+}
+SAYS = {"chat": Upstream, "messages": MessagesUpstream, "responses": Upstream}
+BREAKS = [(program, upstream) for program, upstream in FOREIGN if upstream in BROKEN]
+
+
+@pytest.mark.parametrize("started", [True, False])
+@pytest.mark.parametrize(("program", "upstream"), BREAKS)
+def test_an_error_inside_a_stream_has_the_programs_form(program: str, upstream: str, started: bool) -> None:
+    events = [STARTS[upstream]] * started + [BROKEN[upstream]]
+    with SAYS[upstream]([Say(events=events)]) as model, served(relay(model.url, upstream)) as rollout:
+        path, body = RAW[program]
+        headers = {"x-goog-api-key": rollout.session.key}
+        answer = httpx.post(rollout.base_url + path, json={"model": "m", **body}, headers=headers)
+        assert "the engine died" in answer.text
+        assert answer.status_code == (200 if started else 502)
+        if started:
+            reader = get(program).reader()
+            reader.feed(answer.content)
+            reader.close()
+            assert reader.error is not None and not reader.complete
+            assert reader.partial_text == "Well "
+        (call,) = rollout.trace.calls
+        assert call.error is not None and call.partial_text == ("Well " if started else "")
+
+
+@pytest.mark.parametrize(("program", "upstream"), BREAKS)
+def test_a_cut_stream_is_cut_for_the_program(program: str, upstream: str) -> None:
+    say = Say(events=[STARTS[upstream], STARTS[upstream]], cut_after=1)
+    with SAYS[upstream]([say]) as model, served(relay(model.url, upstream)) as rollout:
+        path, body = RAW[program]
+        headers = {"x-goog-api-key": rollout.session.key}
+        with pytest.raises(httpx.RemoteProtocolError):
+            httpx.post(rollout.base_url + path, json={"model": "m", **body}, headers=headers)
+        assert rollout.trace.calls[0].partial_text == "Well "
+
+
+def test_what_cannot_be_carried_is_on_the_call_and_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    with server("chat", [Line("hello")]) as model, served(relay(model.url, "chat")) as rollout:
+        headers = {"x-api-key": rollout.session.key}
+        tools = [{"type": "web_search_20250305", "name": "web_search"}]
+        for number in range(2):
+            body = {
+                "max_tokens": 9,
+                "messages": [{"role": "user", "content": f"hi {number}"}],
+                "tools": tools,
+            }
+            answer = httpx.post(
+                rollout.base_url + "/v1/messages", json={"model": "m", **body}, headers=headers
+            )
+            assert answer.json()["content"] == [{"type": "text", "text": "hello"}]
+        assert [call.dropped for call in rollout.trace.calls] == [["tool web_search"]] * 2
+    (told,) = (record.getMessage() for record in caplog.records if record.name == "vfnb.clients")
+    assert told.startswith("not carried from messages to chat: tool web_search.")
+
+
+def test_what_is_refused_reaches_no_server_and_ends_no_rollout() -> None:
+    with server("chat", [Line("hello")]) as model, served(relay(model.url, "chat")) as rollout:
+        headers = {"x-api-key": rollout.session.key}
+        part = {"type": "search_result", "source": "s", "title": "t", "content": []}
+        body = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": [part]}]}
+        answer = httpx.post(rollout.base_url + "/v1/messages", json=body, headers=headers)
+        assert answer.status_code == 400
+        assert answer.json()["error"]["type"] == "invalid_request_error"
+        assert "search_result" in answer.json()["error"]["message"]
+        assert not model.calls
+        body["messages"] = [{"role": "user", "content": "hi"}]
+        answer = httpx.post(rollout.base_url + "/v1/messages", json=body, headers=headers)
+        assert answer.status_code == 200
+        assert [call.ok for call in rollout.trace.calls] == [False, True]

@@ -34,6 +34,8 @@ __all__ = ["STATE", "Crossing", "plain"]
 STATE = "upstream"
 """Extra key of an answer that came in another dialect: `{dialect, message}`, the answer with its state."""
 
+_HELD = frozenset({"item_reference", "compaction", "compaction_summary", "context_compaction"})
+"""Items that stand for a part of the history."""
 _QUIET = frozenset(
     {"item", "cache_control", "index", "after", "at", "inner", "id", "status", "annotations", "citations"}
 )
@@ -99,6 +101,9 @@ class Crossing:
             for call, known in zip(full.tool_calls, message.tool_calls, strict=False):
                 call.id = call.id or known.id
             return full
+        for part in message.content if isinstance(message.content, list) else []:
+            if isinstance(part, OpaqueContentPart) and part.raw.get("type") in _HELD:
+                raise self._refusal(f"{part.raw['type']}, for which only the provider has the text,")
         found, lost = plain(message, reasoning="reasoning" in self._upstream.carries)
         self.dropped |= dict.fromkeys(lost)
         found.tool_calls = [self._names.wire_call(call) for call in found.tool_calls]

@@ -65,8 +65,9 @@ def stream_failure(dialect: Dialect[Any, Any], error: BaseException) -> bytes:
 
 
 def _status(error: ModelError) -> int:
-    if isinstance(error, UpstreamRejected | UpstreamServerError) and error.status is not None:
-        return error.status
+    said = error.status or 0
+    if isinstance(error, UpstreamRejected | UpstreamServerError) and said >= 300:
+        return said
     if isinstance(error, UpstreamRateLimited):
         return 429
     if isinstance(error, UpstreamTimeout | UpstreamStalled):
