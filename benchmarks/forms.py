@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, ClassVar
 
 __all__ = ["FORMS", "Form"]
 
@@ -22,7 +22,7 @@ class Form(ABC):
     """Where its requests go."""
     history: str
     """Key of the list of messages."""
-    more: Message = {}
+    more: ClassVar[Message] = {}
     """Further keys that a request needs."""
 
     def front(self, *, stream: bool = False) -> str:
@@ -141,5 +141,75 @@ class Responses(Form):
         ]
 
 
-FORMS: dict[str, Form] = {"chat": Chat(), "responses": Responses()}
+class Messages(Form):
+    """Anthropic Messages, as programs write it: the mark at the end of the cached prefix moves with every call."""
+
+    path = "/v1/messages"
+    history = "messages"
+    more: ClassVar[Message] = {"max_tokens": 4096}
+
+    def request(self, messages: list[Message], *, indent: int | None = None) -> bytes:
+        system = [{"type": "text", "text": one["content"]} for one in messages if one["role"] == "system"]
+        items = [item for one in messages if one["role"] != "system" for item in self.items(one)]
+        items[-1]["content"][-1]["cache_control"] = {"type": "ephemeral"}
+        head = {"model": "mock", **self.more, "system": system}
+        return json.dumps(head | {self.history: items}, indent=indent).encode()
+
+    def items(self, message: Message) -> list[Message]:
+        role = message["role"]
+        if role == "tool":
+            said = {
+                "type": "tool_result",
+                "tool_use_id": message["tool_call_id"],
+                "content": message["content"],
+            }
+            return [{"role": "user", "content": [said]}]
+        return [{"role": role, "content": self.blocks(message)}]
+
+    def blocks(self, message: Message) -> list[Message]:
+        """The content of a message."""
+        calls = [
+            {
+                "type": "tool_use",
+                "id": call["id"],
+                "name": call["function"]["name"],
+                "input": json.loads(call["function"]["arguments"]),
+            }
+            for call in message.get("tool_calls", [])
+        ]
+        return [{"type": "text", "text": message["content"]}, *calls]
+
+    def _whole(self, message: Message, usage: tuple[int, int]) -> Message:
+        prompt, completion = usage
+        reason = "tool_use" if message.get("tool_calls") else "end_turn"
+        head = {"id": "msg_1", "type": "message", "role": "assistant", "model": "mock"}
+        counts = {"input_tokens": prompt, "output_tokens": completion}
+        return head | {
+            "content": self.blocks(message),
+            "stop_reason": reason,
+            "stop_sequence": None,
+            "usage": counts,
+        }
+
+    def reply(self, message: Message, usage: tuple[int, int] = USAGE) -> bytes:
+        return json.dumps(self._whole(message, usage)).encode()
+
+    def events(self, text: str, chunks: int) -> list[bytes]:
+        begun = self._whole({"content": text}, USAGE) | {"content": [], "stop_reason": None}
+        delta = {"stop_reason": "end_turn", "stop_sequence": None}
+        events: list[Message] = [
+            {"type": "message_start", "message": begun},
+            {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+            *(
+                {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": piece}}
+                for piece in pieces(text, chunks)
+            ),
+            {"type": "content_block_stop", "index": 0},
+            {"type": "message_delta", "delta": delta, "usage": {"output_tokens": USAGE[1]}},
+            {"type": "message_stop"},
+        ]
+        return [f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode() for event in events]
+
+
+FORMS: dict[str, Form] = {"chat": Chat(), "responses": Responses(), "messages": Messages()}
 """By the dialect's name."""

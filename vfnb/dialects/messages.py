@@ -62,9 +62,7 @@ class AnthropicMessages(Dialect[dict[str, Any], dict[str, Any]]):
         return messages_decode.response(resp)
 
     def read_response(self, body: bytes) -> Response:
-        response = super().read_response(body)
-        texts = messages_decode.inputs(body)
-        return messages_decode.response(load(body), texts) if texts else response
+        return messages_decode.reply(body)
 
     def decode(self, item: msgspec.Raw | bytes) -> Messages:
         return messages_decode.decode(item)

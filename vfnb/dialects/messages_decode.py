@@ -29,7 +29,7 @@ from vfnb.types import (
     UserMessage,
 )
 
-__all__ = ["BROKEN", "decode", "inputs", "messages", "response", "system", "tools"]
+__all__ = ["BROKEN", "decode", "inputs", "messages", "reply", "response", "system", "tools"]
 
 BROKEN = "INVALID_JSON"
 """Key under which arguments that are no JSON object stand in an `input`, which must be one."""
@@ -311,6 +311,21 @@ def _tool(entry: dict[str, Any]) -> Tool:
     )
 
 
+def reply(raw: bytes) -> Response:
+    """A non-streaming reply, with the text of its arguments as it stands there.
+
+    Raises:
+        ValueError: if it is not JSON, or not a message.
+    """
+    try:
+        body = loads(raw)
+    except ValueError as error:
+        raise ValueError(f"the reply is not JSON: {error}") from error
+    if not isinstance(body, dict):
+        raise ValueError(f"the reply is a JSON {type(body).__name__}, not an object")
+    return response(body, inputs(raw))
+
+
 def response(body: dict[str, Any], texts: list[str] | None = None) -> Response:
     """A non-streaming reply.
 
@@ -330,12 +345,12 @@ def response(body: dict[str, Any], texts: list[str] | None = None) -> Response:
         if sequence is not None:
             extra["stop_sequence"] = sequence
     try:
-        reply = assistant(content, extra, texts or [])
+        said = assistant(content, extra, texts or [])
     except (ValidationError, TypeError) as error:
         raise ValueError(f"not a message: {error}") from error
     return Response(
-        message=reply,
-        finish_reason=finish_reason(reason, bool(reply.tool_calls)),
+        message=said,
+        finish_reason=finish_reason(reason, bool(said.tool_calls)),
         usage=usage(body.get("usage")),
         id=_text(body.get("id")),
         model=_text(body.get("model")),
