@@ -29,7 +29,7 @@ from vfnb.types import (
     UserMessage,
 )
 
-__all__ = ["BROKEN", "decode", "inputs", "messages", "reply", "response", "system", "tools"]
+__all__ = ["BROKEN", "decode", "inputs", "is_result", "messages", "reply", "response", "system", "tools"]
 
 BROKEN = "INVALID_JSON"
 """Key under which arguments that are no JSON object stand in an `input`, which must be one."""
@@ -120,8 +120,8 @@ def _content(value: Any) -> Any:
 def _user(content: Any, extra: dict[str, Any]) -> Messages:
     if not isinstance(content, list):
         return [UserMessage(content=content or "", **extra)]
-    results = [block for block in content if _is_result(block)]
-    rest = [block for block in content if not _is_result(block)]
+    results = [block for block in content if is_result(block)]
+    rest = [block for block in content if not is_result(block)]
     found: Messages = [_result(block) for block in results]
     if rest or not found:
         found.append(UserMessage(content=_content(rest), **extra))
@@ -130,7 +130,8 @@ def _user(content: Any, extra: dict[str, Any]) -> Messages:
     return found
 
 
-def _is_result(block: Any) -> bool:
+def is_result(block: Any) -> bool:
+    """Whether a block of a user message is the result of a tool."""
     return isinstance(block, dict) and block.get("type") == "tool_result"
 
 

@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 
 from vfnb.dialects.lenient import dumps, loads
-from vfnb.dialects.messages_decode import BROKEN
+from vfnb.dialects.messages_decode import BROKEN, is_result
+from vfnb.dialects.messages_decode import messages as decoded
 from vfnb.types import (
     AssistantMessage,
     Content,
@@ -206,20 +207,44 @@ def system(messages: Messages) -> Any:
     return [block for message in messages for block in content(message.content)]
 
 
-def rewritten(source: Any, messages: Messages) -> dict[str, Any]:
-    """An entry of `messages` with these in place of its own: results where they were, the rest where it began."""
-    found = dict(source)
-    results = [message for message in messages if isinstance(message, ToolMessage)]
+def rewritten(source: dict[str, Any], messages: Messages) -> dict[str, Any]:
+    """An entry of `messages` with these in place of its own: results where they were, the rest where it began.
+
+    The marks of the cache are those of the entry: the program moves them, and the API takes only a few.
+    """
     rest = [message for message in messages if not isinstance(message, ToolMessage)]
-    if not results:
+    if not isinstance(source.get("content"), list):
         return item(rest[0])
-    said = [block for message in rest for block in content(message.content)]
+    results = iter(result(message) for message in messages if isinstance(message, ToolMessage))
+    own = [message for message in decoded(source) if not isinstance(message, ToolMessage)]
+    said: list[Any] | None = None
+    if rest != own:
+        said = [_marked(block, None) for message in rest for block in content(message.content)]
+        marks = [mark for block in source["content"] if not is_result(block) and (mark := _mark(block))]
+        if marks and said:
+            said[-1] = _marked(said[-1], marks[-1])
     blocks: list[Any] = []
     for block in source["content"]:
-        if isinstance(block, dict) and block.get("type") == "tool_result":
-            blocks.append(result(results.pop(0)))
+        if is_result(block):
+            blocks.append(_marked(next(results), _mark(block)))
+        elif said is None:
+            blocks.append(block)
         else:
             blocks += said
             said = []
-    found["content"] = blocks
-    return found
+    return source | {"content": blocks}
+
+
+_MARK = "cache_control"
+
+
+def _mark(block: Any) -> Any:
+    return block.get(_MARK) if isinstance(block, dict) else None
+
+
+def _marked(block: Any, mark: Any) -> Any:
+    """A block with this mark of the cache and no other."""
+    if not isinstance(block, dict):
+        return block
+    bare = {key: value for key, value in block.items() if key != _MARK}
+    return bare if mark is None else bare | {_MARK: mark}

@@ -128,7 +128,8 @@ class Pins:
             changed = False
             for message in dialect.decode(_raw(item)):
                 if message.role in _SPOKEN:
-                    message, pinned = next(rest)
+                    shown, pinned = next(rest)
+                    message = shown if pinned else message
                     changed = changed or pinned
                 messages.append(message)
             if changed:
