@@ -20,6 +20,7 @@ aa_function = catalog_module:twice
 aa_object = catalog_module:ready
 aa_program = catalog_module:Program
 zz_broken = catalog_broken:Anything
+zz_exit = catalog_exit:Anything
 zz_missing = catalog_module:nothing
 zz_strange = catalog_module:number
 """
@@ -56,7 +57,11 @@ class Program(AgentProgram):
 
 def test_all_harnesses_are_listed_with_what_they_can_do(tmp_path: Path) -> None:
     with installed(
-        tmp_path, entry_points=POINTS, catalog_module=MODULE, catalog_broken="raise SystemError('no disk')"
+        tmp_path,
+        entry_points=POINTS,
+        catalog_module=MODULE,
+        catalog_broken="raise SystemError('no disk')",
+        catalog_exit="raise SystemExit(3)",
     ):
         frame = vf.harnesses().set_index("name")
     assert frame.index.is_monotonic_increasing
@@ -80,6 +85,7 @@ def test_all_harnesses_are_listed_with_what_they_can_do(tmp_path: Path) -> None:
     assert (row.dialects, row.rewrites, row.max_turns) == ("messages, chat", "drops reasoning", "server")
     assert row["where"] == "catalog_module:Program" and pd.isna(row.error)
     assert frame.loc["zz_broken", "error"] == "SystemError: no disk"
+    assert frame.loc["zz_exit", "error"] == "SystemExit: 3"
     assert "has no attribute 'nothing'" in frame.loc["zz_missing", "error"]
     assert "7 is neither a Harness nor a function" in frame.loc["zz_strange", "error"]
 

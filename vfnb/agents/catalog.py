@@ -73,5 +73,5 @@ def _row(point: EntryPoint) -> dict[str, Any]:
         if not issubclass(kind, Harness):
             raise TypeError(f"{found!r} is neither a Harness nor a function of (session, task)")
         return {**blank, **kind.described(), **known}
-    except Exception as error:  # whatever a plug-in does when it is imported
+    except (Exception, SystemExit) as error:  # whatever a plug-in does when it is imported
         return {**blank, **known, "error": f"{type(error).__name__}: {error}"}
