@@ -192,6 +192,9 @@ def test_a_whole_request() -> None:
     assert [identity(one) for one in again[1:]] == [identity(one) for one in history[2:]]
     plain = json.loads(MESSAGES.request(history[:1], [], "m", {"tool_choice": "auto"}, stream=False))
     assert plain == {"model": "m", "max_tokens": 8192, "system": "a", "messages": []}
+    thought = AssistantMessage(content="x", reasoning_content="of another model")
+    unsigned = json.loads(MESSAGES.request([thought], [], "m", {}, stream=False))
+    assert unsigned["messages"] == [{"role": "assistant", "content": [text("x")]}]
 
 
 def test_bodies_of_real_shape_are_read_and_written_again() -> None:

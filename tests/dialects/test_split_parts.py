@@ -56,7 +56,7 @@ def body(history: list[Any], **keys: Any) -> bytes:
     return json.dumps({"model": "m", "messages": history, **keys}).encode()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.lists(steps, min_size=2, max_size=12))
 def test_a_part_that_is_known_is_the_same_items(changes: list[tuple[str, int, int]]) -> None:
     splitter = Splitter(MESSAGES)
@@ -81,7 +81,7 @@ def test_a_part_that_is_known_is_the_same_items(changes: list[tuple[str, int, in
         splitter.remember(split, number, [len(MESSAGES.decode(item)) for item in split.items])
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.lists(steps, min_size=2, max_size=12))
 def test_the_graph_is_that_of_a_reader_without_memory(changes: list[tuple[str, int, int]]) -> None:
     traces = Trace(), Trace()

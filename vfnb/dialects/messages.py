@@ -96,7 +96,10 @@ class AnthropicMessages(Dialect[dict[str, Any], dict[str, Any]]):
         *,
         stream: bool,
     ) -> bytes:
-        """A whole request body. The first system messages are `system`, later ones stay where they are."""
+        """A whole request body. The first system messages are `system`, later ones stay where they are.
+
+        Thinking without a signature is left out: the API refuses it.
+        """
         first = next(
             (place for place, message in enumerate(messages) if not isinstance(message, SystemMessage)),
             len(messages),
@@ -109,7 +112,9 @@ class AnthropicMessages(Dialect[dict[str, Any], dict[str, Any]]):
             data["system"] = messages_encode.system(messages[:first])
         if offered:
             data["tools"] = offered
-        data["messages"] = messages_encode.items(messages[first:])
+        data["messages"] = [
+            messages_encode.sendable(item) for item in messages_encode.items(messages[first:])
+        ]
         return dumps(data)
 
     def encode(self, messages: Messages) -> list[bytes]:

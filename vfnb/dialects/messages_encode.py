@@ -25,7 +25,18 @@ from vfnb.types import (
     ToolMessage,
 )
 
-__all__ = ["arguments", "blocks", "item", "items", "rewritten", "said", "system", "tool", "tool_use"]
+__all__ = [
+    "arguments",
+    "blocks",
+    "item",
+    "items",
+    "rewritten",
+    "said",
+    "sendable",
+    "system",
+    "tool",
+    "tool_use",
+]
 
 _DATA = re.compile(r"data:([^;,]*)(?:;[^;,]*)*;base64,")
 
@@ -56,6 +67,18 @@ def items(messages: Messages) -> list[dict[str, Any]]:
             found.append(entry)
         after_result = is_result
     return found
+
+
+def sendable(entry: dict[str, Any]) -> dict[str, Any]:
+    """An entry of `messages` without thinking that has no signature."""
+    if entry["role"] != "assistant":
+        return entry
+    kept = [block for block in entry["content"] if not _unsigned(block)]
+    return entry | {"content": kept}
+
+
+def _unsigned(block: Any) -> bool:
+    return isinstance(block, dict) and block.get("type") == "thinking" and not block.get("signature")
 
 
 def result(source: ToolMessage) -> dict[str, Any]:
