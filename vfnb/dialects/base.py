@@ -320,10 +320,6 @@ class Dialect(ABC, Generic[ReqT, RespT]):
         """What keeps a waiting stream open."""
         return b": keepalive\n\n"
 
-    def first_keepalive(self, fields: Raws) -> bytes:
-        """The same where nothing has been sent yet, for a request with these keys."""
-        return self.keepalive()
-
     def stop_body(self, reason: str) -> bytes:
         """The body that goes with `stop_status` when a rollout has been stopped."""
         return self.error_body(

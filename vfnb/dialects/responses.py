@@ -5,7 +5,6 @@ Format: https://platform.openai.com/docs/api-reference/responses
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -143,11 +142,6 @@ class Responses(Dialect[dict[str, Any], dict[str, Any]]):
     def writer(self, model: str, created: int, *, usage: bool = True, identity: str = "") -> StreamWriter:
         return ResponsesWriter(model, created, identity)
 
-    def first_keepalive(self, fields: Raws) -> bytes:
-        event = responses_frame.Events()
-        begun = responses_frame.shell("", self.model(fields), int(time.time()), "in_progress", _asked(fields))
-        return event("response.created", response=begun) + event("response.in_progress", response=begun)
-
     def error_body(
         self, status: int, message: str, kind: str | None = None, code: str | None = None
     ) -> bytes:
@@ -157,7 +151,7 @@ class Responses(Dialect[dict[str, Any], dict[str, Any]]):
         self, status: int, message: str, kind: str | None = None, code: str | None = None
     ) -> bytes:
         """A refusal fails the response; what may pass is an `error` event, after which clients ask again."""
-        event = responses_frame.Events(2)
+        event = responses_frame.Events()
         if status < 500 and status != 429:
             error = {"code": code or "invalid_prompt", "message": message}
             failed = responses_frame.shell("", "", 0, "failed", {}) | {"error": error}

@@ -110,8 +110,8 @@ def _complete(entry: dict[str, Any]) -> dict[str, Any]:
 class Events:
     """Writes events with running numbers."""
 
-    def __init__(self, first: int = 0) -> None:
-        self._number = first
+    def __init__(self) -> None:
+        self._number = 0
 
     def __call__(self, kind: str, **keys: Any) -> bytes:
         data = dumps({"type": kind, "sequence_number": self._number, **keys})

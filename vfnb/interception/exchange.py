@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from vfnb.dialects import Dialect
-    from vfnb.dialects.base import Raws
     from vfnb.interception.sink import Sink
     from vfnb.types import Response
 
@@ -39,7 +38,6 @@ class Exchange:
         "ended",
         "error",
         "failed",
-        "fields",
         "framed",
         "last_byte",
         "left",
@@ -91,8 +89,6 @@ class Exchange:
         """When the last reader was found gone."""
         self.why: str | None = None
         """Why the session cancelled the call."""
-        self.fields: Raws = {}
-        """The request's keys."""
         self.framed = True
         """Whether the readers want bytes, not only the record."""
         self.response: Response | None = None
@@ -221,7 +217,6 @@ class Exchange:
         self._ping = asyncio.get_running_loop().create_task(self._keepalive())
 
     async def _keepalive(self) -> None:
-        first = self.dialect.first_keepalive(self.fields)
-        later = self.dialect.keepalive()
+        data = self.dialect.keepalive()
         for sink in self.sinks:
-            await sink.write(later if sink.opened else first)
+            await sink.write(data)

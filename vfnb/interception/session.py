@@ -184,7 +184,7 @@ class Session:
         if self._progress is None or self.retries.retry_of(turn.digest) is None:
             self._progress = now
         exchange = Exchange(dialect, turn.digest, token, sink, now, stream=turn.stream)
-        exchange.framed, exchange.fields = framed, turn.split.fields
+        exchange.framed = framed
         self.retries.begin(exchange)
         self._watch.wake()
         try:
