@@ -131,6 +131,9 @@ class CodexHarness(AgentProgram[CodexConfig]):
                 answer = item.get("text")
             elif kind == "turn.failed":
                 failure = str((event.get("error") or {}).get("message"))
+        if failure is None and result.returncode != 0:  # stderr ends with a stack trace
+            said = [line for line in result.stderr.split("\n") if line.startswith("Error: ")]
+            failure = said[-1][:500] if said else None
         return Reading(answer=answer, failure=failure, session_id=thread)
 
     @property

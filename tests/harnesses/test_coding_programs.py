@@ -17,11 +17,11 @@ from vfnb.interception.markers import MarkerReader
 from vfnb.runtimes import ProgramResult, SubprocessConfig
 
 
-def read(harness: AgentProgram[Any], *events: dict[str, Any], status: int = 0) -> Reading:
+def read(harness: AgentProgram[Any], *events: dict[str, Any], status: int = 0, stderr: str = "") -> Reading:
     """What a harness makes of these lines of output."""
     stdout = "Reading prompt from stdin...\n" + "".join(json.dumps(event) + "\n" for event in events)
     session: Any = None
-    return asyncio.run(harness.read(session, ProgramResult(status, stdout, "", 1.0)))
+    return asyncio.run(harness.read(session, ProgramResult(status, stdout, stderr, 1.0)))
 
 
 @pytest.mark.parametrize("version", [None, "0.116.0"])
@@ -88,6 +88,9 @@ def test_the_output_of_codex() -> None:
     )
     failed = {"type": "turn.failed", "error": {"message": "boom"}}
     assert read(CodexHarness(), started, failed, status=1) == Reading(failure="boom", session_id="t1")
+    crash = "WARNING: x\nError: thread/start failed: calc is down\n\nStack backtrace:\n   0: <unknown>\n"
+    assert read(CodexHarness(), status=1, stderr=crash).failure == "Error: thread/start failed: calc is down"
+    assert read(CodexHarness(), status=-9) == Reading()
 
 
 def test_the_output_of_claude_code() -> None:
