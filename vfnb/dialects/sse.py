@@ -47,8 +47,9 @@ class EventSplitter:
 
 def event_data(event: bytes) -> bytes:
     """The `data` of one event, its lines joined with LF; `b""` for a comment."""
-    if event.startswith(b"data: ") and event.find(b"\n") == len(event) - 2 and b"\r" not in event:
-        return event[6:-2]  # one line, the usual case
+    at = event.find(b"\n") + 1 if event.startswith(b"event:") else 0
+    if event.startswith(b"data: ", at) and event.find(b"\n", at) == len(event) - 2 and b"\r" not in event:
+        return event[at + 6 : -2]  # one line, perhaps with a name before it: the usual case
     lines = [line[5:] for line in _LINES.split(event) if line.startswith(b"data:")]
     return b"\n".join(line[1:] if line[:1] == b" " else line for line in lines)
 
