@@ -17,9 +17,10 @@ import vfnb as vf
 pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
 
 
+@pytest.mark.parametrize("dialect", ["chat", "gemini"])
 @pytest.mark.parametrize("harness", [CodexHarness(), ClaudeCodeHarness()], ids=str)
-def test_an_errand_on_a_server_that_only_speaks_chat(
-    harness: AgentProgram[Any], monkeypatch: pytest.MonkeyPatch
+def test_an_errand_on_a_server_that_only_speaks_this(
+    harness: AgentProgram[Any], dialect: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def script(messages: vf.Messages, tools: Any = None) -> Any:
         names = {tool.name for tool in tools or ()}
@@ -32,12 +33,10 @@ def test_an_errand_on_a_server_that_only_speaks_chat(
 
     with served(vf.Scripted(script)) as server:
         monkeypatch.setenv("CHAT_ONLY_KEY", server.session.key)
-        model = vf.Relay(
-            "mock", base_url=server.base_url + "/v1", api_key_var="CHAT_ONLY_KEY", dialect="chat"
-        )
+        model = vf.Relay("mock", base_url=server.base_url, api_key_var="CHAT_ONLY_KEY", dialect=dialect)
         trace = do(harness, model)
     assert trace.end_state == "completed", trace.errors
     assert trace.reward == 1.0 and trace.metrics == {"added": 1.0}
     assert [made.dialect for made in trace.calls] == [harness.DIALECTS[0]] * 3
-    assert {made.dialect for made in server.trace.calls} == {"chat"}
+    assert {made.dialect for made in server.trace.calls} == {dialect}
     assert len(trace.branches) == 1 and trace.last_reply == "Both done."
