@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import anthropic
+import pydantic
 import pytest
 from support.messages_upstream import Blocks, MessagesUpstream, event, failing, message
 from support.rollouts import served
@@ -299,6 +300,41 @@ def test_a_tool_loop_with_thinking_goes_round(mode: str) -> None:
         ]
         with client.messages.stream(model=MODEL, max_tokens=99, messages=messages, tools=TOOLS) as stream:
             assert "".join(stream.text_stream) == TEXT["text"]
+
+
+class Person(pydantic.BaseModel):
+    name: str
+    age: int
+
+
+@pytest.mark.parametrize("mode", ["provider", "relay", "scripted"])
+def test_helpers_of_the_client_work(mode: str) -> None:
+    """Typed answers, and a loop over tools that the client runs by itself."""
+    seen = []
+
+    @anthropic.beta_tool
+    def add(a: int, b: int) -> str:
+        """Add.
+
+        Args:
+            a: the first number
+            b: the second number
+        """
+        seen.append((a, b))
+        return str(a + b)
+
+    call = CALL | {"name": "add", "input": {"a": 1, "b": 2}}
+    script: list[Say | str] = [
+        Blocks(blocks=[{"type": "text", "text": '{"name": "Ada", "age": 36}'}]),
+        Blocks(blocks=[call]),
+        Blocks(blocks=[{"type": "text", "text": "3"}]),
+    ]
+    with provider(mode, script) as client:
+        typed = client.messages.parse(model=MODEL, max_tokens=9, messages=ASK, output_format=Person)
+        runner = client.beta.messages.tool_runner(model=MODEL, max_tokens=9, messages=ASK, tools=[add])
+        texts = [block.text for reply in runner for block in reply.content if block.type == "text"]
+    assert typed.parsed_output == Person(name="Ada", age=36)
+    assert (texts, seen) == (["3"], [(1, 2)])
 
 
 def test_the_trace_of_a_tool_loop_is_one_branch() -> None:

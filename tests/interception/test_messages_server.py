@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -195,6 +196,58 @@ def test_results_stay_rewritten_while_the_cache_marker_moves() -> None:
         dag = rollout.trace.dag
         assert len(dag.leaves) == 1 and len(dag.nodes) == 2 + 6 + 5 * 3
         assert len(rollout.trace.rewrites) == 10
+
+
+class Keeps(Scripted):
+    """Keeps the bodies that would go upstream."""
+
+    bodies: list[Any]
+
+    async def call(self, request: Any) -> Any:
+        self.bodies.append(json.loads(request.body))
+        return await super().call(request)
+
+
+def _next(history: list[Any], dice: random.Random, number: int) -> list[Any]:
+    """A history that grew, was cut or was edited, with its cache marks elsewhere."""
+    history = json.loads(json.dumps(history))
+    kind = dice.random()
+    if kind < 0.2 and len(history) > 3:
+        history = history[: dice.randrange(1, len(history), 2)]
+    elif kind < 0.4 and len(history) > 3:
+        history[dice.randrange(2, len(history), 2)] = {"role": "user", "content": results(number)}
+    else:
+        more = {"type": "text", "text": f"MORE {number}"}
+        said = [*results(number)[: dice.choice((1, 2))], *([more] if dice.random() < 0.5 else [])]
+        history += [{"role": "assistant", "content": calls(number)}, {"role": "user", "content": said}]
+    for item in history:
+        for block in item["content"]:
+            block.pop("cache_control", None)
+    for item in (history[-1], dice.choice(history)):
+        item["content"][-1]["cache_control"] = MARK
+    return history
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_goes_upstream_is_the_programs_history_with_all_results_rewritten(seed: int) -> None:
+    def rewritten(history: list[Any]) -> list[Any]:
+        lower = json.loads(json.dumps(history))
+        for item in lower:
+            for block in item["content"]:
+                if block["type"] == "tool_result":
+                    block["content"] = block["content"].lower()
+        return lower
+
+    dice = random.Random(seed)
+    model = Keeps(["ok"], cycle=True)
+    model.bodies = []
+    history: list[Any] = [{"role": "user", "content": [{"type": "text", "text": "BEGIN"}]}]
+    with served(model, hooks=Editor()) as rollout:
+        for number in range(25):
+            history = _next(history, dice, number)
+            assert post(rollout, body(history)).status_code == 200
+            assert model.bodies[-1]["messages"] == rewritten(history), number
+        assert rollout.session.fault is None
 
 
 def test_hosted_results_are_replaced_on_the_way_to_the_program() -> None:
