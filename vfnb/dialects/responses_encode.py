@@ -33,13 +33,13 @@ def items(source: Message) -> list[dict[str, Any]]:
 
 
 def _short(entry: dict[str, Any]) -> dict[str, Any]:
-    """A message item that has no id may only be sent in the short form."""
+    """A message item that has no id may only be sent in the short form, which one text has."""
     content = entry.get("content")
-    if entry.get("type") != "message" or "id" in entry or not isinstance(content, list):
+    if entry.get("type") != "message" or "id" in entry or not isinstance(content, list) or len(content) != 1:
         return entry
-    if any(part.get("type") != "output_text" for part in content):
-        return entry
-    return {**entry, "content": "".join(part["text"] for part in content)}
+    part = content[0]
+    plain = part == {"type": "output_text", "text": part.get("text"), "annotations": []}
+    return {**entry, "content": part["text"]} if plain else entry
 
 
 def item(source: Message) -> dict[str, Any]:
