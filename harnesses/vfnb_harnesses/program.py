@@ -119,7 +119,7 @@ class ProgramHarness(Harness[ProgramConfig]):
         here = [
             item
             for item in self.config.argv[1:]
-            if item not in self.config.files and not Path(item).is_absolute() and Path(item).is_file()
+            if item not in self.config.files and not Path(item).is_absolute() and _is_file(item)
         ]
         if not here:
             return result
@@ -128,6 +128,13 @@ class ProgramHarness(Harness[ProgramConfig]):
             f"or files={{{here[0]!r}: Path({here[0]!r}).read_text()}})"
         )
         return replace(result, stderr=f"{result.stderr.rstrip()}\n{note}".lstrip())
+
+
+def _is_file(text: str) -> bool:
+    try:
+        return Path(text).is_file()
+    except (OSError, ValueError):  # a whole script, too long for a name
+        return False
 
 
 def _fill(text: str, values: dict[str, str]) -> str:

@@ -17,7 +17,7 @@ from vfnb.agents.placement import place
 from vfnb.agents.scoring import Artifacts, start_verifier
 from vfnb.agents.session import HarnessSession
 from vfnb.agents.verdict import Verdict, judge
-from vfnb.errors import HarnessError, StageTimeout, StoreError, UpstreamStalled, VfnbError
+from vfnb.errors import HarnessError, HarnessTimeout, StageTimeout, StoreError, UpstreamStalled, VfnbError
 from vfnb.interception import ServerPool, Session
 from vfnb.runtimes import Runtime, make_runtime
 from vfnb.tasks import RolloutTools, ToolService, run_finalize, run_setup, score
@@ -137,6 +137,8 @@ class Rollout:
                 finally:
                     if self.tools is not None:
                         await self.tools.finish()
+            assert self.session is not None
+            await self.session.close("the agent is done")  # a program that is still there asks in vain
             if verdict.error is not None:
                 raise verdict.error
         trace.answer = verdict.answer
@@ -220,10 +222,13 @@ class Rollout:
                 await asyncio.wait({work}, timeout=limits.grace)
         finally:
             ended.cancel()
-            if not work.done():
+            forced = not work.done()
+            if forced:
                 work.cancel()
             elif not work.cancelled():
                 work.exception()  # a stop or a fault may count instead of it
+        if forced and self.runtime is not None:
+            await self.runtime.settle()  # nothing is scored while the program still writes
         if session.stop_condition is not None:
             return Verdict(stop=session.stop_condition)
         if session.fault is not None:
@@ -239,6 +244,13 @@ class Rollout:
     def _timed_out(self, session: Session) -> Verdict:
         limit = self.timeouts.agent
         assert limit is not None
+        if not session.requests and self.runtime is not None and self.runtime.RUNS_PROGRAMS:
+            name = self.agent.harness.name
+            return Verdict(
+                error=HarnessTimeout(
+                    f"harness {name!r} made no model call in {limit:g} s; does it wait for input?"
+                )
+            )
         if session.silent_for() >= min(STALLED_S, limit / 2):
             return Verdict(
                 error=UpstreamStalled(

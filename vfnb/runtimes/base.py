@@ -97,6 +97,9 @@ class Runtime(ABC):
     def cleanup(self) -> None:
         """The same at once, without waiting politely: for interpreter exit. Sync and idempotent."""
 
+    async def settle(self) -> None:  # noqa: B027 - nothing to wait for is an answer
+        """Wait, a few seconds at most, for the end of programs whose `run` was cancelled."""
+
     @overload
     async def run(
         self,

@@ -20,6 +20,7 @@ from vfnb.utils.ids import new_id
 
 __all__ = ["MARKER", "SubprocessRuntime"]
 
+SETTLE_S = 2.0  # beyond the grace: what is not gone by then hangs inside the kernel
 MARKER = "VFNB_BOX"
 """Variable by which every process of a box is found again, however it went to the background."""
 
@@ -36,6 +37,7 @@ class SubprocessRuntime(Runtime):
         self._tag = warden.current().tag()
         self._since = now()
         self._programs: list[Program] = []
+        self._awaited: set[Program] = set()
         self._stopped = False
 
     async def start(self) -> None:
@@ -95,7 +97,21 @@ class SubprocessRuntime(Runtime):
         self, argv: Sequence[str], env: Mapping[str, str], cwd: PathLike | None, timeout: float | None
     ) -> ProgramResult:
         program = await self._launch(argv, env, cwd)
-        return await program.finish(timeout)
+        self._awaited.add(program)
+        try:
+            return await program.finish(timeout)
+        finally:
+            self._awaited.discard(program)
+
+    async def settle(self) -> None:
+        await loops.engine().do(self._settle())
+
+    async def _settle(self) -> None:
+        waits = [asyncio.ensure_future(program.wait()) for program in self._awaited]
+        if waits:
+            _, late = await asyncio.wait(waits, timeout=self.config.grace + SETTLE_S)
+            for wait in late:
+                wait.cancel()
 
     async def _launch(self, argv: Sequence[str], env: Mapping[str, str], cwd: PathLike | None) -> Program:
         if self._stopped:
