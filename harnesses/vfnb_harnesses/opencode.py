@@ -29,6 +29,12 @@ OFF = (
     "SHARE",
 )
 PLUGIN = "@opencode-ai/plugin"
+LIBRARIES = {
+    "chat": "@ai-sdk/openai-compatible",
+    "responses": "@ai-sdk/openai",
+    "messages": "@ai-sdk/anthropic",
+}
+SUMMARIES = "vfnb-summaries"  # the same model by another name, so that its calls can say what they are for
 
 
 class OpencodeConfig(AgentProgramConfig):
@@ -46,9 +52,11 @@ class OpencodeHarness(AgentProgram[OpencodeConfig]):
     NAME: ClassVar[str] = "opencode"
     VERSION: ClassVar[str] = "1.18.33"
     TESTED: ClassVar[bool] = True
+    DIALECTS: ClassVar[tuple[str, ...]] = ("chat", "responses", "messages")
     TOOL_NAME: ClassVar[str] = "{server}_{tool}"
     SUPPORTS_MCP: ClassVar[bool] = True
     SUPPORTS_RESUME: ClassVar[bool] = True
+    IMAGES: ClassVar[bool] = True
     SYSTEM_PROMPT: ClassVar[bool] = True
     SKILLS: ClassVar[bool] = True
     DISABLE_TOOLS: ClassVar[bool] = True
@@ -69,6 +77,7 @@ class OpencodeHarness(AgentProgram[OpencodeConfig]):
             argv += ["--session", session.memory["session_id"]]
         else:
             argv += ["--title", "task"]  # else it asks the model for one
+        argv += [f"--file={path}" for path in prompt.images]
         env = {f"OPENCODE_DISABLE_{what}": "1" for what in OFF}
         # As an argument the prompt would reach the model in quotation marks.
         return Command([*argv, *self.config.args], env, self._files(session, prompt), stdin=prompt.text)
@@ -76,16 +85,20 @@ class OpencodeHarness(AgentProgram[OpencodeConfig]):
     def _files(self, session: HarnessSession, prompt: Prompt) -> dict[str, bytes | str]:
         config = self.config
         servers = session.mcp_servers if session.tools else {}
-        limit = {"context": config.context_size, "output": config.output_size}
+        model: dict[str, Any] = {"limit": {"context": config.context_size, "output": config.output_size}}
+        if session.memory.get("images"):
+            model |= {"attachment": True, "modalities": {"input": ["text", "image"], "output": ["text"]}}
+        declared = {"id": session.model, "headers": {"x-vfnb-kind": "compaction"}}
         provider = {
-            "npm": "@ai-sdk/openai-compatible",
+            "npm": LIBRARIES[self.dialect],
             "options": {"baseURL": session.base_url, "apiKey": session.api_key},
-            "models": {session.model: {"limit": limit}},
+            "models": {session.model: model, SUMMARIES: model | declared},
         }
         settings = {
             "autoupdate": False,
             "share": "disabled",
             "provider": {"vfnb": provider},
+            "agent": {"compaction": {"model": f"vfnb/{SUMMARIES}"}},
             "mcp": {name: {"type": "remote", "url": url, "enabled": True} for name, url in servers.items()},
             "tools": dict.fromkeys(config.disabled_tools, False),
         }

@@ -38,6 +38,7 @@ class PiHarness(AgentProgram[PiConfig]):
     DIALECTS: ClassVar[tuple[str, ...]] = ("chat", "responses", "messages")
     SUPPORTS_MCP: ClassVar[bool] = True
     SUPPORTS_RESUME: ClassVar[bool] = True
+    IMAGES: ClassVar[bool] = True
     SYSTEM_PROMPT: ClassVar[bool] = True
     SKILLS: ClassVar[bool] = True
     DISABLE_TOOLS: ClassVar[bool] = True
@@ -51,18 +52,21 @@ class PiHarness(AgentProgram[PiConfig]):
     ) -> Command:
         config = self.config
         argv = ["pi", "-p", "--provider", "vfnb", "--model", session.model, "--session-id", SESSION]
-        argv.append("--no-approve")  # the task's folder is data: its settings for pi are not read
+        # Settings in the task's folder are data, and AGENTS.md would also be read from all folders above it.
+        argv += ["--no-approve", "--no-context-files"]
         if config.disabled_tools:
             argv += ["--exclude-tools", ",".join(config.disabled_tools)]
         env = {"VFNB_API_KEY": session.api_key, "PI_OFFLINE": "1", "PI_TELEMETRY": "0"}
-        return Command([*argv, *config.args, "--", prompt.text], env, self._files(session, prompt))
+        # As an argument a prompt that begins with @ would be the name of a file.
+        argv += [f"@{path}" for path in prompt.images]
+        return Command([*argv, *config.args], env, self._files(session, prompt), stdin=prompt.text)
 
     def _files(self, session: HarnessSession, prompt: Prompt) -> dict[str, bytes | str]:
         config = self.config
         model = {
             "id": session.model,
             "reasoning": True,
-            "input": ["text"],
+            "input": ["text", "image"] if session.memory.get("images") else ["text"],
             "contextWindow": config.context_size,
             "maxTokens": config.output_size,
         }

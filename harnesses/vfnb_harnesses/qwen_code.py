@@ -10,6 +10,7 @@ from pydantic import Field
 
 from vfnb.agents import HarnessSession
 from vfnb.installs import Npm
+from vfnb.interception import Marker
 from vfnb.runtimes import ProgramResult
 from vfnb.tasks import Task
 from vfnb_harnesses.agent_program import AgentProgram, AgentProgramConfig, Command, Reading
@@ -19,6 +20,9 @@ from vfnb_harnesses.prompting import Prompt
 __all__ = ["QwenCodeConfig", "QwenCodeHarness"]
 
 HOME = "~/.qwen"
+SUBAGENT = "subagent working for a parent agent"  # in system texts, which in Chat are part of the history
+SUMMARY = "You are the component that summarizes a conversation"
+TOO_LARGE = "Context is too large to send"
 AUTH = {"chat": "openai", "responses": "openai-responses", "messages": "anthropic"}
 
 
@@ -43,6 +47,11 @@ class QwenCodeHarness(AgentProgram[QwenCodeConfig]):
     DISABLE_TOOLS: ClassVar[bool] = True
     REWRITES: ClassVar[str] = (
         "arguments re-serialised, white space at the end of reasoning cut; resume: the first message is another"
+    )
+    MARKERS: ClassVar[tuple[Marker, ...]] = tuple(
+        Marker(field=field, pattern=pattern, kind=kind)
+        for field in ("system", "instructions")
+        for pattern, kind in ((SUBAGENT, "subagent"), (SUMMARY, "compaction"))
     )
 
     def recipe(self) -> Npm:
@@ -90,5 +99,6 @@ class QwenCodeHarness(AgentProgram[QwenCodeConfig]):
             return Reading()
         end = ends[-1]
         if end.get("is_error"):
-            return Reading(failure=str((end.get("error") or {}).get("message") or end.get("subtype")))
+            failure = str((end.get("error") or {}).get("message") or end.get("subtype"))
+            return Reading(failure=failure, stop="context_length" if TOO_LARGE in failure else None)
         return Reading(answer=end.get("result"))

@@ -5,7 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from support.errands import do, errand, errand_model, offered, skill, then
+from support.errands import (
+    PICTURE,
+    Strewn,
+    do,
+    errand,
+    errand_model,
+    offered,
+    pictured,
+    pictures,
+    skill,
+    then,
+)
 from vfnb_harnesses.opencode import OpencodeConfig, OpencodeHarness
 
 import vfnb as vf
@@ -38,8 +49,17 @@ def test_an_errand_with_a_tool_of_the_task_and_a_second_turn_is_one_line(tmp_pat
     assert trace.info["program"]["printed"] == "1.18.33"
 
 
+def test_images_of_the_prompt_reach_the_model_and_settings_in_the_task_s_folder_and_above_do_not() -> None:
+    task = Strewn(pictured().data)
+    trace = do(OpencodeHarness(OpencodeConfig(dialect="responses")), vf.Scripted(["A dot."]), task)
+    assert not trace.errors and trace.last_reply == "A dot."
+    assert [call.dialect for call in trace.calls] == ["responses"]
+    assert pictures(trace.messages[1]) == [PICTURE]
+    assert "LEAK" not in trace.messages[0].text
+
+
 def test_an_overflow_is_a_stop_after_the_program_has_tried_to_compact() -> None:
     model = vf.Scripted([ContextLengthError("This model's maximum context length is 9 tokens")], cycle=True)
-    trace = do(OpencodeHarness(), model)
+    trace = do(OpencodeHarness(OpencodeConfig(dialect="messages")), model)
     assert trace.end_state == "stopped" and trace.stop_condition == "context_length"
     assert trace.reward == 0.0 and not trace.errors

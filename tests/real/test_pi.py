@@ -5,7 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from support.errands import do, errand, errand_model, offered, skill, then
+from support.errands import (
+    PICTURE,
+    Strewn,
+    do,
+    errand,
+    errand_model,
+    offered,
+    pictured,
+    pictures,
+    skill,
+    then,
+)
 from vfnb_harnesses.pi import PiConfig, PiHarness
 
 import vfnb as vf
@@ -22,7 +33,9 @@ def test_an_errand_with_a_tool_of_the_task_and_a_second_turn_is_one_line(
         dialect=dialect, system_prompt="Be brief.", disabled_tools=["edit"], skills=[skill(tmp_path)]
     )
     harness = then(PiHarness, config, "-- And now say 'bye'.")
-    trace = do(harness, errand_model(harness, "bash"), errand(system_prompt="Work ${slowly}."))
+    prompt = "@all: write it.\n\n - then add 1 and 2"
+    task = errand(prompt=prompt, system_prompt="Work ${slowly}.")
+    trace = do(harness, errand_model(harness, "bash"), task)
     assert not trace.errors and trace.end_state == "completed"
     assert trace.reward == 1.0 and trace.metrics == {"added": 1.0}
     assert [call.dialect for call in trace.calls] == [dialect] * 4
@@ -30,7 +43,7 @@ def test_an_errand_with_a_tool_of_the_task_and_a_second_turn_is_one_line(
     roles = [message.role for message in trace.messages]
     assert roles == ["system", "user", *["assistant", "tool"] * 2, "assistant", "user", "assistant"]
     assert "Be brief.\n\nWork ${slowly}." in trace.messages[0].text and "greeting" in trace.messages[0].text
-    assert trace.messages[1].text == errand().data.prompt
+    assert trace.messages[1].text == prompt
     assert trace.messages[5].text == "3"
     assert trace.messages[7].text == "-- And now say 'bye'."
     assert trace.last_reply == "Bye."
@@ -51,6 +64,17 @@ def test_an_error_of_the_endpoint_is_no_zero() -> None:
     trace = do(PiHarness(), vf.Scripted([UpstreamRejected("no such model", status=400)], cycle=True))
     assert trace.end_state == "error" and trace.reward is None
     assert trace.errors[0].type == "UpstreamRejected"
+
+
+def test_images_of_the_prompt_stay_in_the_history() -> None:
+    trace = do(then(PiHarness, PiConfig(), "And now?"), vf.Scripted(["A dot.", "Still a dot."]), pictured())
+    assert len(trace.branches) == 1 and trace.last_reply == "Still a dot."
+    assert pictures(trace.messages[1]) == [PICTURE]
+
+
+def test_files_of_the_task_and_above_it_are_no_instructions() -> None:
+    trace = do(PiHarness(), vf.Scripted(["Done."]), Strewn(errand().data))
+    assert "LEAK" not in trace.messages[0].text
 
 
 def test_turns_are_counted_by_the_server() -> None:

@@ -11,13 +11,27 @@ from vfnb_harnesses.agent_program import AgentProgram
 import vfnb as vf
 from support.engines import need
 from support.scripts import asks, call
-from support.toolbox import Desk, DeskState
+from support.toolbox import PIXEL, Desk, DeskState
 from vfnb.errors import InstallError
 from vfnb.installs import ensure
 
-__all__ = ["ErrandTask", "do", "errand", "errand_model", "offered", "ready", "skill", "then"]
+__all__ = [
+    "PICTURE",
+    "ErrandTask",
+    "Strewn",
+    "do",
+    "errand",
+    "errand_model",
+    "offered",
+    "pictured",
+    "pictures",
+    "ready",
+    "skill",
+    "then",
+]
 
 WANTED = "hello\n"
+PICTURE = f"data:image/png;base64,{PIXEL}"
 
 
 class ErrandTask(vf.Task[vf.TaskData, DeskState]):
@@ -43,6 +57,29 @@ def errand(**data: Any) -> ErrandTask:
     """The task, with other fields of its data."""
     prompt = 'Write "hello" into out.txt,\nthen add 1 and 2.'
     return ErrandTask(vf.TaskData(**{"idx": 0, "prompt": prompt, **data}))
+
+
+class Strewn(ErrandTask):
+    """The errand in a folder with files, and files above it, that some programs take for their own settings."""
+
+    async def setup(self, trace: vf.Trace, runtime: vf.Runtime) -> None:
+        above = (await runtime.run(["sh", "-c", "cd .. && pwd"])).stdout.strip()
+        text = json.dumps({"instructions": ["AGENTS.md"], "agent": {"build": {"prompt": "LEAK"}}}).encode()
+        for folder in (above, "."):
+            await runtime.write(f"{folder}/AGENTS.md", b"LEAK\n")
+            await runtime.write(f"{folder}/opencode.json", text)
+
+
+def pictured() -> ErrandTask:
+    """The errand as a question about a picture."""
+    image = vf.ImageUrlContentPart(image_url=vf.ImageUrlSource(url=PICTURE))
+    return errand(prompt=[vf.UserMessage(content=[vf.TextContentPart(text="What is it?"), image])])
+
+
+def pictures(message: Any) -> list[str]:
+    """Addresses of the images in a message."""
+    parts = message.content if isinstance(message.content, list) else []
+    return [part.image_url.url for part in parts if isinstance(part, vf.ImageUrlContentPart)]
 
 
 def ready(harness: AgentProgram[Any]) -> None:
