@@ -58,7 +58,9 @@ class Replies:
         before = self._graph.messages(turn.base)
         if differ(turn.head, self.head(turn.previous)):
             before += [message for message, _ in turn.head]
-        items = [*dialect.encode(before), *map(bytes, split.all_items())]
+        items = dialect.encode(before)
+        for item in map(bytes, split.all_items()):
+            items += [item] if item[:1] == b"{" else dialect.encode(dialect.decode(item))
         gone: dict[str, bytes | None] = dict.fromkeys(key for key in dialect.head_keys if key in split.fields)
         return split.assemble(gone, history=dialect.history, items=items)
 
