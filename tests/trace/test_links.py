@@ -198,12 +198,8 @@ def test_a_compaction_inside_a_subagent(declares: bool, apart: bool) -> None:
     program.turn("a")
     program.compact("a", apart=apart)
     program.turn("a")
-    trace = program.recorder.trace
-    found = {branch.id: branch.cause.cause for branch in trace.branches if branch.cause is not None}
-    assert found == program.expected
-    kinds = [link.kind for link in trace.links]
-    assert kinds.count("compaction_of") == 1
-    assert kinds.count("spawned_by") == 1
+    program.answer("main", ["a"])
+    program.check()
 
 
 @both

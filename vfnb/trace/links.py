@@ -41,23 +41,37 @@ def links(graph: MessageGraph) -> list[Link]:
     if cached is None or cached[0] != graph.version:
         version = graph.version
         table = explained(graph)
-        found = [link for fork in table.forks.values() for link in _of(table, fork)]
+        summaries = {fork.node: _summary(table, fork) for fork in table.forks.values()}
+        onward = {made[0]: node for node, made in summaries.items() if made is not None}
+        found: list[Link] = []
+        for fork in table.forks.values():
+            made = summaries[fork.node]
+            found += [made[1]] if made is not None else _of(table, fork, onward)
         cached = graph.cache["links"] = (version, found)
     return list(cached[1])
 
 
-def _of(table: Explainer, fork: Fork) -> Iterator[Link]:
-    first, call = table.nodes[fork.node], table.calls[fork.call]
-    if fork.cause == "compaction" and fork.detail == "summary":
-        request = table.summaries.of(first, call)
-        if request is not None and request.reply_node is not None:
-            past = _continued(table, request.index)
-            yield Link("compaction_of", first.index, request.reply_node, call.index, f"branch {past}")
-    elif fork.cause == "subagent":
+def _summary(table: Explainer, fork: Fork) -> tuple[int, Link] | None:
+    """The branch that a branch continues from a summary, and the link to that summary."""
+    if fork.cause != "compaction" or fork.detail != "summary":
+        return None
+    request = table.summaries.of(table.nodes[fork.node], table.calls[fork.call])
+    if request is None or request.reply_node is None:
+        return None
+    past = _continued(table, request.index)
+    return past, Link("compaction_of", fork.node, request.reply_node, fork.call, f"branch {past}")
+
+
+def _of(table: Explainer, fork: Fork, onward: dict[int, int]) -> Iterator[Link]:
+    if fork.cause == "subagent":
+        first, call = table.nodes[fork.node], table.calls[fork.call]
         spawn = table.spawns.of(first, call) or table.spawns.waiting(call)
         if spawn is not None:
             yield Link("spawned_by", first.index, spawn.node, call.index, spawn.tool_call)
-        yield from _answers(table, first, spawn)
+        last = first.index
+        while last in onward:  # it ended on another branch, after summaries
+            last = onward[last]
+        yield from _answers(table, last, spawn)
 
 
 def _continued(table: Explainer, request: int) -> int:
@@ -75,9 +89,13 @@ def _continued(table: Explainer, request: int) -> int:
     return evidence.starts[0]
 
 
-def _answers(table: Explainer, first: Node, spawn: Spawn | None) -> Iterator[Link]:
-    """Where the last reply of a subagent went: into the result of its tool call, or into a later message."""
-    answer = table.nodes[table.evidence.graph.tips.get(first.index, first.index)]
+def _answers(table: Explainer, branch: int, spawn: Spawn | None) -> Iterator[Link]:
+    """Where the last reply of a subagent went: into the result of its tool call, or into a later message.
+
+    Args:
+        branch: the first node of the branch on which it ended.
+    """
+    answer = table.nodes[table.evidence.graph.tips.get(branch, branch)]
     if not answer.sampled:
         return
     found = _result(table, answer, spawn) or _quoted(table, answer)
