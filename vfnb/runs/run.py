@@ -6,11 +6,12 @@ import asyncio
 import concurrent.futures
 import contextlib
 import weakref
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vfnb import loops
+from vfnb.errors import RunNotFinished
 from vfnb.runs.config import read_config
 from vfnb.runs.live import Live
 from vfnb.runs.rows import stored_rows
@@ -21,6 +22,8 @@ from vfnb.store import CONFIG_NAME, RunReader, RunStore
 if TYPE_CHECKING:
     import pandas as pd
 
+    from vfnb.exchange.advantages import Advantage
+    from vfnb.exchange.training import SampleList
     from vfnb.lab.rows import Row
     from vfnb.lab.sample import Samples
     from vfnb.lab.stats import Summary
@@ -121,6 +124,41 @@ class Run:
         from vfnb.lab.sample import sample
 
         return sample(self.traces, n, seed=seed)
+
+    def samples(
+        self,
+        advantage: Advantage | None = "grpo",
+        *,
+        agents: Collection[str] | None = None,
+        unused_compactions: bool = False,
+        partial: bool = False,
+    ) -> SampleList:
+        """Training samples of all rollouts that ended well: exact tokens, masks, logprobs, group, advantage.
+
+        A list of `vf.Sample`; its `left_out` says which traces are not in it and why, `frame()` is a table of it.
+
+        Args:
+            advantage: `grpo` (reward minus the mean of the group), `leave_one_out` (minus that of the others), or
+                None.
+            agents: roles under training; all by default.
+            unused_compactions: include declared compaction attempts whose summary was not used.
+            partial: also of a run that has not finished.
+
+        Raises:
+            RunNotFinished: without `partial`: the groups are not complete.
+            ConfigError: an unknown kind of advantage, or a role that no trace has.
+        """
+        from vfnb.exchange.training import collect
+
+        self._finished("samples", partial)
+        return collect(self.traces, advantage=advantage, agents=agents, unused_compactions=unused_compactions)
+
+    def _finished(self, what: str, partial: bool) -> None:
+        if not partial and not self.complete:
+            raise RunNotFinished(
+                f"run {self.name} has not finished, and {what} of a part may differ from those of the whole; "
+                "wait for it, or give partial=True"
+            )
 
     def wait(self, timeout: float | None = None, *, quiet: bool = False) -> Run:
         """Block until the run has ended, with a progress view unless `quiet`. An interrupt cancels the run.

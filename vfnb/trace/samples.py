@@ -29,7 +29,10 @@ class Sample:
     trace_id: str = ""
     episode_id: str | None = None
     group_id: str | None = None
+    task_key: str = ""
     reward: float | None = None
+    advantage: float | None = None
+    """Against the other rollouts of the group: `run.samples()` gives it."""
     weight: float = 1.0
     """1 / (samples of the trace): summed over a rollout's samples it is 1."""
     source: Branch = field(repr=False, kw_only=True)

@@ -347,7 +347,7 @@ class Trace(BaseModel):
         reward = self.reward
         for sample in made:
             sample.trace_id, sample.episode_id, sample.group_id = self.id, self.episode_id, self.group_id
-            sample.reward = reward
+            sample.task_key, sample.reward = self.task.key, reward
         return made
 
     def release(self) -> None:
