@@ -23,7 +23,7 @@ EXPECTED = {
     "opencode-compact": (5, 14, 5, 3, 2, ["compaction", "compaction"]),
     "kimi-code-cut1": (4, 10, 3, 1, 1, []),
     "claude-code-basic": (3, 8, 3, 1, 1, []),
-    "claude-code-compact": (5, 17, 5, 4, 1, ["history_edited"] * 3),
+    "claude-code-compact": (5, 17, 5, 4, 1, ["compaction"] * 3),
     "claude-code-subagent": (4, 13, 4, 2, 2, ["subagent"]),
     "pi-basic-anthropic": (3, 7, 3, 1, 1, []),
     "codex-basic": (3, 9, 3, 1, 1, []),
@@ -103,3 +103,32 @@ def test_the_graph_is_that_of_the_table(name: str) -> None:
             assert received.body == entry["body"]
         cut = [call for call in dag.calls if call.partial_text is not None]
         assert [call.partial_text for call in cut] == (["  Runn"] if name == "kimi-code-cut1" else [])
+
+
+@pytest.mark.parametrize("declares", [True, False])
+@pytest.mark.parametrize(
+    ("name", "kinds"),
+    [
+        ("codex-compact", ["compaction_of"]),
+        ("claude-code-compact", ["compaction_of"]),
+        ("opencode-compact", ["compaction_of"]),
+        ("claude-code-subagent", ["spawned_by", "returned_to"]),
+        ("mini-swe-agent-basic", []),
+    ],
+)
+def test_links_with_and_without_the_markers(name: str, kinds: list[str], declares: bool) -> None:
+    entries = load(name)
+    markers = ProgramHarness.MARKERS if declares else ()
+    with (
+        Upstream([say(entry) for entry in entries]) as upstream,
+        served(Relay("", base_url=upstream.url, max_retries=0), markers=markers) as rollout,
+    ):
+        asyncio.run(replay(rollout, entries))
+        links = rollout.trace.links
+        assert [link.kind for link in links] == kinds
+        for link in links:
+            nodes = rollout.trace.dag.nodes
+            assert nodes[link.source].branch != nodes[link.target].branch or name == "codex-compact"
+            assert nodes[link.target].sampled == (link.kind != "returned_to")
+        found = [branch.cause.cause for branch in rollout.trace.branches if branch.cause is not None]
+        assert sorted(found) == sorted(EXPECTED[name][5])

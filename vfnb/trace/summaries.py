@@ -27,7 +27,10 @@ class Summaries:
         declared = self._declared_before(call)
         if declared is not None or (self.evidence.single(first) and self.started_from(call) is not None):
             return declared  # or it is a request itself, in which an earlier summary is told again
-        return self._carried(first, call) or self._toolless_before(first, call)
+        kept = self._kept.get(first.index)
+        return self._carried(first, call) or (
+            self.calls[kept] if kept is not None else self._toolless_before(first, call)
+        )
 
     def _declared_before(self, call: ModelCall) -> ModelCall | None:
         """The newest declared request of the same agent that no other branch has started from."""
@@ -115,6 +118,46 @@ class Summaries:
         return not kept
 
     @cached_property
+    def _kept(self) -> dict[int, int]:
+        """By branch that starts anew and says a turn again: the request that had left out this turn."""
+        turns = {
+            node.identity.key: node
+            for node in self.nodes
+            if node.sampled and not node.children and getattr(node.message, "tool_calls", None)
+        }
+        found: dict[int, int] = {}
+        for start in self.evidence.starts[1:] if turns else ():
+            first = self.nodes[start]
+            call = self.calls[first.call]
+            shorter = self.nodes[call.prompt_node].depth + 1 <= self._longest[call.index]
+            if first.sampled or not shorter or not self.evidence.fresh(first):
+                continue
+            for node in self.evidence.own_prompt(first, call):
+                turn = turns.get(node.identity.key) if node.message.role == "assistant" else None
+                asked = self._asked_at.get(turn.parent, []) if turn is not None else []
+                between = [index for index in asked if turn is not None and turn.call < index < call.index]
+                if between:
+                    found[start] = between[-1]
+        return found
+
+    @cached_property
+    def _left_out(self) -> dict[int, int]:
+        """The call that started from each of those requests."""
+        return {request: self.nodes[start].call for start, request in self._kept.items()}
+
+    @cached_property
+    def _asked_at(self) -> dict[int, list[int]]:
+        """Calls that ended in one text, by the message before the last one of their prompt."""
+        found: dict[int, list[int]] = {}
+        for call in self.calls:
+            reply = self.evidence.reply(call)
+            if reply is None or reply.children or getattr(reply.message, "tool_calls", None):
+                continue
+            if call.prompt_node >= 0 and self.nodes[call.prompt_node].message.role == "user":
+                found.setdefault(self.nodes[call.prompt_node].parent, []).append(call.index)
+        return found
+
+    @cached_property
     def _longest(self) -> list[int]:
         """Messages of the longest history that a call before each one had or made."""
         ends = (call.prompt_node if call.reply_node is None else call.reply_node for call in self.calls)
@@ -126,6 +169,8 @@ class Summaries:
         reply = self.evidence.reply(request)
         if reply is None:
             return None
+        if request.index in self._left_out:
+            return self._left_out[request.index]
         for place in self.evidence.quoting(reply):
             node = self.nodes[place]
             first, call = self.nodes[node.branch], self.calls[self.nodes[node.branch].call]
