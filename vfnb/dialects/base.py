@@ -344,6 +344,10 @@ class Dialect(ABC, Generic[ReqT, RespT]):
         """The reply of `count_path`."""
         return msgspec.json.encode({"input_tokens": count})
 
+    def missing(self, path: str) -> str:
+        """Why nothing answers at a path that the provider has; `""` for a path that it has not."""
+        return ""
+
     def path(self, model: str, stream: bool) -> str:
         """The path that an upstream serves this dialect under."""
         return self.routes[0].replace("{model}", model)

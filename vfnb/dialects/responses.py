@@ -24,6 +24,7 @@ from vfnb.dialects.lenient import dumps
 from vfnb.dialects.parts import Split
 from vfnb.dialects.pieces import StreamWriter
 from vfnb.dialects.reader import StreamReader
+from vfnb.dialects.registry import normalise
 from vfnb.dialects.responses_stream import ResponsesReader
 from vfnb.dialects.responses_write import ResponsesWriter
 from vfnb.types import HostedResult, Messages, Response, SystemMessage, Tool
@@ -141,6 +142,14 @@ class Responses(Dialect[dict[str, Any], dict[str, Any]]):
 
     def writer(self, model: str, created: int, *, usage: bool = True, identity: str = "") -> StreamWriter:
         return ResponsesWriter(model, created, identity)
+
+    def missing(self, path: str) -> str:
+        name = normalise(path).removeprefix("/responses/").partition("/")[0]
+        if name == "compact":
+            return "this server does not compact; ask the model for a summary"
+        if normalise(path).startswith("/responses/"):
+            return f"{name!r} is not kept to be fetched; go on from it with previous_response_id"
+        return ""
 
     def error_body(
         self, status: int, message: str, kind: str | None = None, code: str | None = None

@@ -78,7 +78,8 @@ async def _elsewhere(
     dialect = _speaker(path, headers)
     models = _MODELS.match(path) if method == "GET" else None
     if models is None:
-        await refuse(sink, dialect, 404, f"unknown route: {method} {path}")
+        why = next((f": {text}" for known in dialects() if (text := known.missing(path))), "")
+        await refuse(sink, dialect, 404, f"unknown route: {method} {path}{why}")
     elif session is None:
         await refuse(sink, dialect, 401, _UNKNOWN)
     else:
