@@ -67,6 +67,8 @@ class DrivenProgram(AgentProgram[ConfigT]):
         self, session: HarnessSession, task: Task[Any, Any, Any], prompt: Prompt, *, resume: bool
     ) -> Command:
         config = self.config
+        if not resume:  # the libraries want their instructions again with each segment
+            session.memory["system_prompt"] = prompt.system
         request = {
             "base_url": session.base_url,
             "root_url": session.root_url,
@@ -74,7 +76,7 @@ class DrivenProgram(AgentProgram[ConfigT]):
             "model": session.model,
             "dialect": self.dialect,
             "prompt": prompt.text,
-            "system_prompt": prompt.system,
+            "system_prompt": session.memory.get("system_prompt", ""),
             "max_turns": config.max_turns if self.MAX_TURNS == "program" else None,
             "mcp": session.mcp_servers if self.SUPPORTS_MCP and session.tools else {},
             "disabled_tools": config.disabled_tools,

@@ -18,14 +18,17 @@ from vfnb.installs import ensure
 __all__ = [
     "PICTURE",
     "ErrandTask",
+    "NoteTask",
     "Strewn",
     "do",
     "errand",
     "errand_model",
+    "note",
     "offered",
     "pictured",
     "pictures",
     "ready",
+    "side_by_side",
     "skill",
     "then",
 ]
@@ -82,6 +85,19 @@ def pictures(message: Any) -> list[str]:
     return [part.image_url.url for part in parts if isinstance(part, vf.ImageUrlContentPart)]
 
 
+class NoteTask(ErrandTask):
+    """The same without the desk, for programs that take no tools."""
+
+    @classmethod
+    def toolsets(cls, config: vf.TaskConfig) -> list[vf.Toolset]:
+        return []
+
+
+def note(**data: Any) -> NoteTask:
+    """The task, with other fields of its data."""
+    return NoteTask(vf.TaskData(**{"idx": 0, "prompt": 'Write "hello" into out.txt.', **data}))
+
+
 def ready(harness: AgentProgram[Any]) -> None:
     """Have the program on this machine; skips the test (fails it on CI) where it cannot be had."""
     try:
@@ -97,6 +113,23 @@ def do(
     ready(harness)
     made = vf.make_agent(harness, model=model, runtime="subprocess", **agent)
     return asyncio.run(made.run(task or errand()))
+
+
+def side_by_side(
+    *rollouts: tuple[AgentProgram[Any], vf.Scripted, vf.Task[Any, Any, Any]],
+) -> list[vf.Trace]:
+    """Rollouts of several programs at the same time."""
+    for harness in {type(harness): harness for harness, _, _ in rollouts}.values():
+        ready(harness)
+
+    async def run() -> list[vf.Trace]:
+        agents = [
+            (vf.make_agent(harness, model=model, runtime="subprocess"), task)
+            for harness, model, task in rollouts
+        ]
+        return await asyncio.gather(*(agent.run(task) for agent, task in agents))
+
+    return asyncio.run(run())
 
 
 def then(harness: type[AgentProgram[Any]], config: Any, *words: str) -> Any:

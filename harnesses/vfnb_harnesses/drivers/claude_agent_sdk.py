@@ -6,7 +6,7 @@ import asyncio
 import sys
 from typing import Any
 
-from claude_agent_sdk import ClaudeAgentOptions, ResultMessage, query
+from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKError, ResultMessage, query
 
 from .kit import Request, Stopped, main
 
@@ -38,9 +38,13 @@ def options(request: Request) -> Any:
 async def run(request: Request) -> dict[str, Any]:
     """One segment of the conversation."""
     result = None
-    async for message in query(prompt=request.prompt, options=options(request)):
-        if isinstance(message, ResultMessage):
-            result = message
+    try:
+        async for message in query(prompt=request.prompt, options=options(request)):
+            if isinstance(message, ResultMessage):
+                result = message
+    except ClaudeSDKError:  # raised after a result that tells of a failure, too
+        if result is None:
+            raise
     if result is None:
         raise RuntimeError("claude ended without a result")
     request.keep(result.session_id.encode())

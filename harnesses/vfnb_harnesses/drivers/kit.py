@@ -43,6 +43,7 @@ class Request:
         self.mcp: dict[str, str] = told["mcp"]
         """URLs of the task's tool servers by name."""
         self.disabled: set[str] = set(told["disabled_tools"])
+        """Own tools that are not to be offered."""
         self.settings: dict[str, Any] = told["settings"]
         """What only this library has."""
         self.tool_timeout: float = told["tool_timeout"]

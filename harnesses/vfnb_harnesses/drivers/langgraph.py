@@ -53,8 +53,7 @@ async def server_tools(request: Request) -> list[Any]:
         name: {"transport": "streamable_http", "url": url, "timeout": wait, "sse_read_timeout": wait}
         for name, url in request.mcp.items()
     }
-    tools = await MultiServerMCPClient(links, tool_name_prefix=True).get_tools()
-    return [tool for tool in tools if tool.name not in request.disabled]
+    return list(await MultiServerMCPClient(links, tool_name_prefix=True).get_tools())
 
 
 async def run(request: Request) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from agents import (
     SQLiteSession,
     set_tracing_disabled,
 )
-from agents.mcp import MCPServerStreamableHttp, create_static_tool_filter
+from agents.mcp import MCPServerStreamableHttp
 from openai import AsyncOpenAI
 
 from .kit import Request, Stopped, Tool, main
@@ -47,7 +47,6 @@ async def run(request: Request) -> dict[str, Any]:
                     name=name,
                     cache_tools_list=True,
                     client_session_timeout_seconds=request.tool_timeout,
-                    tool_filter=create_static_tool_filter(blocked_tool_names=sorted(request.disabled)),
                 )
             )
             for name, url in request.mcp.items()

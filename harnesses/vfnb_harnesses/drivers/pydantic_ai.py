@@ -40,10 +40,7 @@ def function_tool(tool: kit.Tool) -> Any:
 async def run(request: Request) -> dict[str, Any]:
     """One segment of the conversation."""
     servers = [
-        MCPToolset(url, read_timeout=request.tool_timeout)
-        .filtered(lambda _context, tool: tool.name not in request.disabled)
-        .prefixed(name)
-        for name, url in request.mcp.items()
+        MCPToolset(url, read_timeout=request.tool_timeout).prefixed(name) for name, url in request.mcp.items()
     ]
     agent: Any = Agent(
         model(request),

@@ -40,9 +40,8 @@ def server_tools(request: Request, stack: ExitStack) -> list[Any]:
     for name, url in request.mcp.items():
         link = {"url": url, "transport": "streamable-http"}
         for tool in stack.enter_context(MCPClient(link, structured_output=False)):
-            if tool.name not in request.disabled:
-                tool.name = f"{name}_{tool.name}"
-                tools.append(tool)
+            tool.name = f"{name}_{tool.name}"
+            tools.append(tool)
     return tools
 
 
