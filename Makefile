@@ -13,7 +13,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo demo-smollm2 smollm2 browser programs test test-fast test-real check format soak bench bench-peer docs \
+.PHONY: help env demo demo-smollm2 smollm2 browser terminal programs test test-fast test-real check format soak bench bench-peer docs \
 	notebooks clean
 
 help:  ## list what there is to do
@@ -39,7 +39,10 @@ smollm2: $(READY)  ## only set up the real model (2.6 GB of disk)
 	@$(BIN)/python scripts/smollm2.py setup
 
 browser:  ## install Chromium where that can be done without a question
-	@command -v chromium >/dev/null || scripts/install_chromium.sh
+	@command -v chromium >/dev/null || scripts/install_debian.sh Chromium chromium fonts-dejavu-core
+
+terminal:  ## install tmux, in which Terminus 2 works, where that can be done without a question
+	@command -v tmux >/dev/null || scripts/install_debian.sh tmux tmux
 
 test: test-fast test-real  ## all tests
 
@@ -49,7 +52,7 @@ test-fast: $(READY)  ## units and local servers
 programs: $(READY)  ## install the agent programs that the real tests run (4 GB of disk)
 	@-$(BIN)/vfnb harness install $(PROGRAMS)
 
-test-real: $(READY) browser smollm2 programs  ## real browser, real notebooks, real model, real agent programs
+test-real: $(READY) browser terminal smollm2 programs  ## real browser, real notebooks, real model, real agent programs
 	@$(PYTEST) -m real
 
 soak: $(READY)  ## the large counts

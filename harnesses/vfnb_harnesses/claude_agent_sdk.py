@@ -6,7 +6,10 @@ from typing import Any, ClassVar
 
 from vfnb.agents import HarnessSession
 from vfnb.installs import PyPI, Recipe
+from vfnb.interception import Marker
+from vfnb_harnesses.claude_code import QUIET, SHAPE, ClaudeCodeHarness, model_names
 from vfnb_harnesses.driven import DrivenConfig, DrivenProgram
+from vfnb_harnesses.program_box import box_home
 
 __all__ = ["ClaudeAgentSDKConfig", "ClaudeAgentSDKHarness"]
 
@@ -30,7 +33,8 @@ class ClaudeAgentSDKHarness(DrivenProgram[ClaudeAgentSDKConfig]):
     SUPPORTS_MCP: ClassVar[bool] = True
     SUPPORTS_RESUME: ClassVar[bool] = True
     SKILLS: ClassVar[bool] = True
-    TOOL_NAME: ClassVar[str] = "mcp__{server}__{tool}"
+    REWRITES: ClassVar[str] = ClaudeCodeHarness.REWRITES
+    MARKERS: ClassVar[tuple[Marker, ...]] = ClaudeCodeHarness.MARKERS
 
     def recipe(self) -> Recipe:
         return PyPI((f"claude-agent-sdk=={self.version}", "mcp>=2,<3"), self.version)
@@ -40,11 +44,10 @@ class ClaudeAgentSDKHarness(DrivenProgram[ClaudeAgentSDKConfig]):
 
     def environment(self, session: HarnessSession) -> dict[str, str]:
         return {
-            "IS_SANDBOX": "1",
-            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-            "CLAUDE_CODE_ATTRIBUTION_HEADER": "0",
-            "DISABLE_AUTOUPDATER": "1",
-            "ENABLE_TOOL_SEARCH": "false",
+            **QUIET,
+            **SHAPE,
+            **model_names(session.model),
+            "CLAUDE_CODE_TMPDIR": f"{box_home(session.runtime)}/.claude/tmp",  # else /tmp of this machine
         }
 
     def files(self) -> dict[str, bytes]:

@@ -160,10 +160,15 @@ class ClaudeCodeHarness(AgentProgram[ClaudeCodeConfig]):
             **({"CLAUDE_CODE_MAX_CONTEXT_TOKENS": str(window)} if small else {}),
             "ANTHROPIC_BASE_URL": session.root_url,
             "ANTHROPIC_API_KEY": session.api_key,
-            "ANTHROPIC_MODEL": model,
-            **{f"ANTHROPIC_DEFAULT_{size}_MODEL": model for size in ("HAIKU", "SONNET", "OPUS", "FABLE")},
+            **model_names(model),
             "CLAUDE_CODE_TMPDIR": f"{box_home(session.runtime)}/.claude/tmp",  # else /tmp of this machine
         }
+
+
+def model_names(model: str) -> dict[str, str]:
+    """Variables that make every model which it could choose by itself this one."""
+    sizes = ("HAIKU", "SONNET", "OPUS", "FABLE")
+    return {"ANTHROPIC_MODEL": model, **{f"ANTHROPIC_DEFAULT_{size}_MODEL": model for size in sizes}}
 
 
 def _line(prompt: Prompt) -> str:

@@ -13,8 +13,8 @@ from pydantic import Field
 from typing_extensions import TypeVar
 
 from vfnb.agents import HarnessSession
-from vfnb.errors import MissingFile
-from vfnb.runtimes import ProgramResult
+from vfnb.errors import ConfigError, MissingFile
+from vfnb.runtimes import ProgramResult, RuntimeConfig
 from vfnb.tasks import Task
 from vfnb_harnesses.agent_program import AgentProgram, AgentProgramConfig, Command, Reading
 from vfnb_harnesses.program_box import box_home
@@ -50,6 +50,21 @@ class DrivenProgram(AgentProgram[ConfigT]):
     SYSTEM_PROMPT: ClassVar[bool] = True
     DISABLE_TOOLS: ClassVar[bool] = True
     MAX_TURNS: ClassVar[Literal["program", "server"]] = "program"
+
+    def check(self, runtime: RuntimeConfig) -> None:
+        """Refuse also a tool to disable that is not there.
+
+        Raises:
+            ConfigError: as the base; or `disabled_tools` names none of `bash`, `read`, `write` and `edit`.
+        """
+        super().check(runtime)
+        own = [tool.name for tool in SHELL_TOOLS]
+        for name in self.config.disabled_tools if self.TOOLS else ():
+            if name not in own:
+                raise ConfigError(
+                    f"harness.disabled_tools: {self.name!r} has no tool {name!r} of its own; it has "
+                    + ", ".join(own)
+                )
 
     def settings(self, session: HarnessSession) -> dict[str, Any]:
         """What only this library has, for `Request.settings`."""

@@ -83,7 +83,7 @@ def test_smolagents_rewrites_every_reply_of_tool_calls_and_of_code() -> None:
         asks(call("final_answer", answer="Both done.")),
     ]
     code = "<code>\nprint(bash('echo hello > out.txt'))\n</code>"
-    end = "<code>\nfinal_answer(desk_add(1, 2))\n</code>"
+    end = "<code>\nfinal_answer(desk_add(a=1, b=2))\n</code>"
     by_calls, by_code = side_by_side(
         (SmolAgentsHarness(config), vf.Scripted(calls), errand()),
         (SmolAgentsHarness(SmolAgentsConfig(code=True)), vf.Scripted([f"I write.\n{code}", end]), errand()),

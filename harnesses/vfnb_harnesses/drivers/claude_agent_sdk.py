@@ -6,7 +6,7 @@ import asyncio
 import sys
 from typing import Any
 
-from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKError, ResultMessage, query
+from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKError, ResultMessage, SystemMessage, query
 
 from .kit import Request, Stopped, main
 
@@ -37,11 +37,14 @@ def options(request: Request) -> Any:
 
 async def run(request: Request) -> dict[str, Any]:
     """One segment of the conversation."""
-    result = None
+    result, lost = None, list[str]()
     try:
         async for message in query(prompt=request.prompt, options=options(request)):
             if isinstance(message, ResultMessage):
                 result = message
+            elif isinstance(message, SystemMessage) and message.subtype == "init":
+                servers = message.data.get("mcp_servers") or ()
+                lost = [server["name"] for server in servers if server.get("status") == "failed"]
     except ClaudeSDKError:  # raised after a result that tells of a failure, too
         if result is None:
             raise
@@ -50,6 +53,8 @@ async def run(request: Request) -> dict[str, Any]:
     request.keep(result.session_id.encode())
     if result.subtype == "error_max_turns":
         raise Stopped("max_turns")
+    if lost:
+        return {"failure": f"it could not reach the tools of {', '.join(lost)}"}
     failure = result.result or ", ".join(result.errors or ()) or result.subtype
     return {"failure": failure} if result.is_error else {"answer": result.result}
 
