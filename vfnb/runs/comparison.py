@@ -17,6 +17,7 @@ from vfnb.store import DATABASE_NAME
 if TYPE_CHECKING:
     import pandas as pd
 
+    from vfnb.lab.figures import Plot
     from vfnb.lab.views import RunView
 
 __all__ = ["Comparison"]
@@ -84,6 +85,26 @@ class Comparison:
         found = compared(tables, {name: run._planned() for name, run in self.runs.items()}, level)
         found.attrs["complete"] = self.complete
         return found
+
+    def plot(self, task: int | str = 0, rollout: int = 0) -> Plot:
+        """The traces of one task under each harness, beside each other.
+
+        Args:
+            task: position of the task, or its key.
+            rollout: which of its samples.
+
+        Raises:
+            ConfigError: there is no such task or sample yet.
+        """
+        from vfnb.lab.side_by_side import plot_traces
+
+        table = self.frame("rollout")
+        keys = list(dict.fromkeys(table["task"]))
+        key = task if isinstance(task, str) else dict(enumerate(keys)).get(task)
+        rows = table[(table["task"] == key) & (table["rollout"] == rollout)]
+        if rows.empty:
+            raise ConfigError(f"task {task!r} has no sample {rollout}; there are {len(keys)} tasks: {', '.join(keys[:5])}")
+        return plot_traces({row.harness: self.runs[row.harness].traces(row.trace) for row in rows.itertuples()})
 
     def wait(self, timeout: float | None = None, *, quiet: bool = False) -> Comparison:
         """Block until all runs have ended, with a progress view unless `quiet`. An interrupt cancels them.
