@@ -13,9 +13,15 @@ from support.notebooks import execute
 from support.paths import ROOT
 
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
-pytestmark = [pytest.mark.parametrize("source", NOTEBOOKS, ids=lambda path: path.stem)]
+PROGRAMS = {"05_harnesses"}  # run by tests/real/test_harnesses_notebook.py, for they need agent programs
+QUICK = [path for path in NOTEBOOKS if path.stem not in PROGRAMS]
 
 
+def each(notebooks: list[Path]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("source", notebooks, ids=lambda path: path.stem)
+
+
+@each(QUICK)
 @pytest.mark.timeout(180)
 def test_it_runs_and_every_result_has_twins(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -31,13 +37,15 @@ def test_it_runs_and_every_result_has_twins(
             assert {"text/plain", "text/html"} <= set(output.data), output.data["text/plain"]
 
 
+@each(NOTEBOOKS)
 def test_the_stored_file_is_small_and_clean(source: Path) -> None:
     text = source.read_text()
     stored = nbformat.reads(text, as_version=4)
     assert len(text) < 500_000
     assert "widgets" not in stored.metadata
     assert "<iframe" not in text
-    assert not re.search(r"/(home|root|work|tmp|Users)/", text), "a path of one machine"
+    paths = re.sub(r"/tmp/vfnb-box-\w+", "", text)  # what an agent program was told of its folder
+    assert not re.search(r"/(home|root|work|tmp|Users)/", paths), "a path of one machine"
     outputs = json.dumps([cell.get("outputs") for cell in stored.cells])
     assert not re.search(r" at 0x[0-9a-f]{6,}", outputs), "an object's address"
     code = [cell for cell in stored.cells if cell.cell_type == "code"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from html import escape
 from typing import TYPE_CHECKING
 
 from vfnb.errors import ConfigError
@@ -22,7 +23,7 @@ _WIDE = 1600
 
 
 def plot_traces(traces: Mapping[str, Trace]) -> Plot:
-    """The graphs of several traces beside each other, each under its name; drawings that are wide stand in a column.
+    """The graphs of several traces beside each other, each under its name; wide drawings stand in a column.
 
     Raises:
         ConfigError: there are none, or more than 8.
@@ -41,7 +42,9 @@ def plot_traces(traces: Mapping[str, Trace]) -> Plot:
 def _figure(plots: Mapping[str, Plot]) -> go.Figure:
     from plotly.subplots import make_subplots
 
-    figure = make_subplots(rows=1, cols=len(plots), subplot_titles=list(plots), horizontal_spacing=0.03)
+    figure = make_subplots(
+        rows=1, cols=len(plots), subplot_titles=[escape(name) for name in plots], horizontal_spacing=0.03
+    )
     listed: set[str] = set()
     for column, plot in enumerate(plots.values(), start=1):
         for part in plot.figure.data:
@@ -69,7 +72,9 @@ def _drawing(plots: Mapping[str, Plot]) -> str:
     parts = []
     x = y = 0.0
     for (name, plot), (width, height) in zip(plots.items(), sizes, strict=True):
-        parts.append(f'<text x="{x + 8:g}" y="{y + 16:g}" fill="#333333" font-weight="bold">{esc(name)}</text>')
+        parts.append(
+            f'<text x="{x + 8:g}" y="{y + 16:g}" fill="#333333" font-weight="bold">{esc(name)}</text>'
+        )
         parts.append(plot.svg.replace("<svg ", f'<svg x="{x:g}" y="{y + _TITLE:g}" ', 1))
         x, y = (x + width + _GAP, y) if beside else (x, y + height + _TITLE + _GAP)
     wide = x - _GAP if beside else max(width for width, _ in sizes)

@@ -103,8 +103,11 @@ class Comparison:
         key = task if isinstance(task, str) else dict(enumerate(keys)).get(task)
         rows = table[(table["task"] == key) & (table["rollout"] == rollout)]
         if rows.empty:
-            raise ConfigError(f"task {task!r} has no sample {rollout}; there are {len(keys)} tasks: {', '.join(keys[:5])}")
-        return plot_traces({row.harness: self.runs[row.harness].traces(row.trace) for row in rows.itertuples()})
+            raise ConfigError(
+                f"task {task!r} has no sample {rollout}; there are {len(keys)} tasks: {', '.join(keys[:5])}"
+            )
+        found = dict(zip(rows["harness"].astype(str), rows["trace"].astype(str), strict=True))
+        return plot_traces({name: self.runs[name].traces(trace) for name, trace in found.items()})
 
     def wait(self, timeout: float | None = None, *, quiet: bool = False) -> Comparison:
         """Block until all runs have ended, with a progress view unless `quiet`. An interrupt cancels them.
