@@ -117,7 +117,8 @@ def _part(part: Any) -> Any:
         return TextContentPart(text=part)
     if not isinstance(part, dict):
         return OpaqueContentPart(raw={"value": part})
-    kind = _PARTS.get(part.get("type") or "")
+    named = part.get("type")
+    kind = _PARTS.get(named) if isinstance(named, str) else None
     if kind is None:
         return OpaqueContentPart(raw=part)
     try:

@@ -102,8 +102,9 @@ class Crossing:
                 call.id = call.id or known.id
             return full
         for part in message.content if isinstance(message.content, list) else []:
-            if isinstance(part, OpaqueContentPart) and part.raw.get("type") in _HELD:
-                raise self._refusal(f"{part.raw['type']}, for which only the provider has the text,")
+            kind = part.raw.get("type") if isinstance(part, OpaqueContentPart) else None
+            if isinstance(kind, str) and kind in _HELD:
+                raise self._refusal(f"{kind}, for which only the provider has the text,")
         found, lost = plain(message, reasoning="reasoning" in self._upstream.carries)
         self.dropped |= dict.fromkeys(lost)
         found.tool_calls = [self._names.wire_call(call) for call in found.tool_calls]

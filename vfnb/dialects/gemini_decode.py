@@ -33,6 +33,21 @@ from vfnb.types import (
 __all__ = ["content", "get", "merged", "response", "system", "tools", "usage"]
 
 _CAPITAL = re.compile("[A-Z]")
+_TAKEN = frozenset(
+    {
+        "type",
+        "role",
+        "namespace",
+        "arguments",
+        "raw",
+        "content",
+        "tool_call_id",
+        "is_error",
+        "upstream",
+        "name",
+    }
+)
+"""Keys that no message of Google's has, and that mean something else in ours."""
 
 
 def get(data: Any, name: str) -> Any:
@@ -109,7 +124,7 @@ def _part(part: Any) -> Any:
     if not isinstance(part, dict):
         return OpaqueContentPart(raw={"value": part})
     text = part.get("text")
-    extra = {key: value for key, value in part.items() if key not in ("text", "thought")}
+    extra = {key: value for key, value in part.items() if key not in ("text", "thought", *_TAKEN)}
     signature = extra.pop("thoughtSignature", None) or extra.pop("thought_signature", None)
     signature = _standard(signature) if isinstance(signature, str) else signature
     if isinstance(text, str) and part.get("thought") is True and not extra:
@@ -174,7 +189,7 @@ def merged(parts: list[Any]) -> Any:
 
 def _call(made: dict[str, Any], part: dict[str, Any]) -> ToolCall:
     args = made.get("args")
-    extra = {key: value for key, value in made.items() if key not in ("id", "name", "args")}
+    extra = {key: value for key, value in made.items() if key not in ("id", "args", *_TAKEN)}
     signature = get(part, "thoughtSignature")
     if signature:
         extra["thought_signature"] = _standard(signature) if isinstance(signature, str) else signature
@@ -196,7 +211,9 @@ def _result(result: dict[str, Any]) -> ToolMessage:
         value = {} if given is None else given
     text = value if isinstance(value, str) else dumps(value).decode()
     shown = [_part(part) for part in _listed(result.get("parts"))]
-    extra = {key: entry for key, entry in result.items() if key not in ("id", "response", "parts")}
+    extra = {key: entry for key, entry in result.items() if key not in ("id", "response", "parts", *_TAKEN)}
+    if isinstance(result.get("name"), str):
+        extra["name"] = result["name"]
     body: Any = [TextContentPart(text=text), *shown] if shown else text
     return ToolMessage(tool_call_id=_text(result.get("id")), content=body, is_error=failed, **extra)
 

@@ -98,7 +98,7 @@ def config(fields: Raws, sampling: Mapping[str, Any]) -> dict[str, Any]:
 def _generation(sampling: Mapping[str, Any]) -> dict[str, Any]:
     found = {_WIRE[name]: value for name, value in sampling.items() if name in _WIRE and value is not None}
     effort = sampling.get("reasoning_effort")
-    if effort in _BUDGETS:
+    if isinstance(effort, str) and effort in _BUDGETS:
         found["thinkingConfig"] = {"includeThoughts": effort != "none", "thinkingBudget": _BUDGETS[effort]}
     form = sampling.get("response_format")
     if isinstance(form, dict) and form.get("type") in ("json_object", "json_schema"):
@@ -119,6 +119,6 @@ def body(sampling: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(choice, dict) and "name" in choice:
         calling = {"mode": "ANY", "allowedFunctionNames": [choice["name"]]}
         found["toolConfig"] = {"functionCallingConfig": calling}
-    elif choice in _CHOICES:
+    elif isinstance(choice, str) and choice in _CHOICES:
         found["toolConfig"] = {"functionCallingConfig": {"mode": _CHOICES[choice]}}
     return found | dict(sampling.get("extra_body") or {})

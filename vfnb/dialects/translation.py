@@ -91,6 +91,10 @@ class Translation:
         lost = [
             f"setting {name}" for name in asked if name not in _CARRIED and name not in _QUIET and asked[name]
         ]
+        for name in ("tool_choice", "reasoning_effort"):
+            if not isinstance(values.get(name, ""), str | dict):
+                del values[name]
+                lost.append(f"setting {name}")
         choice = values.get("tool_choice")
         if isinstance(choice, dict):
             self._choose(values, choice, lost)
