@@ -7,15 +7,12 @@ from typing import Any
 import msgspec
 from pydantic import ValidationError
 
+from vfnb.dialects import messages_parts
 from vfnb.dialects.faults import RequestError
 from vfnb.dialects.lenient import dumps, loads
 from vfnb.dialects.messages_usage import finish_reason, plain_reason, usage
 from vfnb.types import (
     AssistantMessage,
-    FileContentPart,
-    FileSource,
-    ImageUrlContentPart,
-    ImageUrlSource,
     Messages,
     OpaqueContentPart,
     OtherMessage,
@@ -87,10 +84,10 @@ def messages(item: Any, texts: list[str] | None = None) -> Messages:
         if role == "assistant":
             return [assistant(content, data, texts or [])]
         if role == "system":
-            return [SystemMessage(content=_content(content), **data)]
+            return [SystemMessage(content=messages_parts.parts(content), **data)]
         if role in ("tool", "function"):
             raise RequestError("messages: a tool result is a tool_result block of a user message.")
-        return [OtherMessage(role=role, content=_content(content), **data)]
+        return [OtherMessage(role=role, content=messages_parts.parts(content), **data)]
     except (ValidationError, TypeError) as error:
         raise RequestError(f"messages: a {role} message cannot be read: {error}.") from error
 
@@ -105,13 +102,7 @@ def system(value: Any) -> Messages:
         return []
     if not isinstance(value, str | list):
         raise RequestError("system: it must be a string or a list of text blocks.")
-    return [SystemMessage(content=_content(value))]
-
-
-def _content(value: Any) -> Any:
-    if value is None or isinstance(value, str):
-        return value or ""
-    return [_part(block) for block in value]
+    return [SystemMessage(content=messages_parts.parts(value))]
 
 
 # user messages
@@ -124,7 +115,7 @@ def _user(content: Any, extra: dict[str, Any]) -> Messages:
     rest = [block for block in content if not is_result(block)]
     found: Messages = [_result(block) for block in results]
     if rest or not found:
-        found.append(UserMessage(content=_content(rest), **extra))
+        found.append(UserMessage(content=messages_parts.parts(rest), **extra))
     elif extra:  # keys of a message that is nothing but results stay with the first of them
         found[0] = found[0].model_copy(update={"message": extra})
     return found
@@ -140,65 +131,9 @@ def _result(block: dict[str, Any]) -> ToolMessage:
     call, content, failed = (data.pop(key, None) for key in ("tool_use_id", "content", "is_error"))
     if content is not None and not isinstance(content, str | list):
         raise RequestError("messages: the content of a tool_result must be a string or a list of blocks.")
-    return ToolMessage(tool_call_id=_text(call), content=_content(content), is_error=bool(failed), **data)
-
-
-def _part(block: Any) -> Any:
-    """A block of a user, system or tool message."""
-    if isinstance(block, str):
-        return TextContentPart(text=block)
-    if not isinstance(block, dict):
-        return OpaqueContentPart(raw={"value": block})
-    kind = block.get("type")
-    try:
-        if kind == "text" and isinstance(block.get("text"), str):
-            return TextContentPart(**block)
-        if kind == "image":
-            return _image(block) or OpaqueContentPart(raw=block)
-        if kind == "document":
-            return _document(block) or OpaqueContentPart(raw=block)
-    except (ValidationError, TypeError):
-        pass
-    return OpaqueContentPart(raw=block)
-
-
-def _image(block: dict[str, Any]) -> ImageUrlContentPart | None:
-    url = _url(block.get("source"))
-    if url is None:
-        return None
-    extra = {key: value for key, value in block.items() if key not in ("type", "source", "image_url")}
-    return ImageUrlContentPart(image_url=ImageUrlSource(url=url), **extra)
-
-
-def _document(block: dict[str, Any]) -> FileContentPart | None:
-    source = block.get("source")
-    url = _url(source)
-    title = block.get("title")
-    if title is not None and not isinstance(title, str):
-        return None
-    if url is not None:
-        inline = url.startswith("data:")
-        file = FileSource(file_data=url if inline else None, file_url=None if inline else url, filename=title)
-    elif isinstance(source, dict) and source.keys() == {"type", "file_id"} and source["type"] == "file":
-        file = FileSource(file_id=source["file_id"], filename=title)
-    else:
-        return None
-    extra = {key: value for key, value in block.items() if key not in ("type", "source", "title", "file")}
-    return FileContentPart(file=file, **extra)
-
-
-def _url(source: Any) -> str | None:
-    """A source as a URL, None if a URL cannot say all of it."""
-    if not isinstance(source, dict):
-        return None
-    if source.keys() == {"type", "url"} and source["type"] == "url":
-        url = source["url"]
-        return url if isinstance(url, str) and not url.startswith("data:") else None
-    if source.keys() == {"type", "media_type", "data"} and source["type"] == "base64":
-        kind, data = source["media_type"], source["data"]
-        if isinstance(kind, str) and isinstance(data, str) and ";" not in kind and "," not in kind:
-            return f"data:{kind};base64,{data}"
-    return None
+    return ToolMessage(
+        tool_call_id=_text(call), content=messages_parts.parts(content), is_error=bool(failed), **data
+    )
 
 
 # assistant messages
@@ -263,7 +198,7 @@ def _thought(block: dict[str, Any]) -> Any:
 def _said(block: Any) -> Any:
     if isinstance(block, dict) and block.get("type") == "text" and block.get("citations", 0) is None:
         block = {key: value for key, value in block.items() if key != "citations"}
-    return _part(block)
+    return messages_parts.part(block)
 
 
 _CALL = frozenset({"type", "id", "name", "input", "namespace", "arguments", "at", "raw"})

@@ -7,19 +7,15 @@ from typing import Any
 
 import msgspec
 
+from vfnb.dialects import messages_parts
 from vfnb.dialects.lenient import dumps, loads
 from vfnb.dialects.messages_decode import BROKEN, is_result
 from vfnb.dialects.messages_decode import messages as decoded
 from vfnb.types import (
     AssistantMessage,
-    Content,
-    FileContentPart,
-    ImageUrlContentPart,
     Message,
     Messages,
-    OpaqueContentPart,
     ReasoningContentPart,
-    RefusalContentPart,
     Tool,
     ToolCall,
     ToolMessage,
@@ -38,8 +34,6 @@ __all__ = [
     "tool_use",
 ]
 
-_DATA = re.compile(r"data:([^;,]*)(?:;[^;,]*)*;base64,")
-
 
 def item(source: Message) -> dict[str, Any]:
     """One entry of `messages` for a message that has one to itself."""
@@ -51,7 +45,11 @@ def item(source: Message) -> dict[str, Any]:
             extra.pop(key, None)
         return {"role": "assistant", "content": blocks(source), **extra}
     body = source.content
-    return {"role": source.role, "content": body if isinstance(body, str) else content(body), **extra}
+    return {
+        "role": source.role,
+        "content": body if isinstance(body, str) else messages_parts.blocks(body),
+        **extra,
+    }
 
 
 def items(messages: Messages) -> list[dict[str, Any]]:
@@ -84,62 +82,11 @@ def _unsigned(block: Any) -> bool:
 def result(source: ToolMessage) -> dict[str, Any]:
     """A `tool_result` block."""
     extra = {key: value for key, value in (source.model_extra or {}).items() if key != "message"}
-    body = source.content if isinstance(source.content, str) else content(source.content)
+    body = source.content if isinstance(source.content, str) else messages_parts.blocks(source.content)
     data: dict[str, Any] = {"type": "tool_result", "tool_use_id": source.tool_call_id, "content": body}
     if source.is_error:
         data["is_error"] = True
     return data | extra
-
-
-def content(source: Content | None) -> list[Any]:
-    """The blocks of a message's content."""
-    if not source:
-        return []
-    if isinstance(source, str):
-        return [{"type": "text", "text": source}]
-    return [_block(part) for part in source]
-
-
-def _block(part: Any) -> Any:
-    if isinstance(part, OpaqueContentPart):
-        return part.raw["value"] if part.raw.keys() == {"value"} else part.raw
-    extra = dict(part.model_extra or {})
-    if isinstance(part, ImageUrlContentPart):
-        return {"type": "image", "source": _source(part.image_url.url), **extra}
-    if isinstance(part, FileContentPart):
-        return _document(part) | extra
-    if isinstance(part, RefusalContentPart):
-        return {"type": "text", "text": part.refusal, **extra}
-    if isinstance(part, ReasoningContentPart):
-        if part.encrypted is not None:
-            return {"type": "redacted_thinking", "data": part.encrypted, **extra}
-        return {"type": "thinking", "thinking": part.text, "signature": part.signature or "", **extra}
-    return part.model_dump(exclude_none=True)
-
-
-def _document(part: FileContentPart) -> dict[str, Any]:
-    file = part.file
-    if file.file_id is not None:
-        source = {"type": "file", "file_id": file.file_id}
-    else:
-        url = file.file_data or file.file_url or ""
-        source = _source(url) if file.file_data is None or _DATA.match(url) else _plain(url)
-    data: dict[str, Any] = {"type": "document", "source": source}
-    if file.filename is not None:
-        data["title"] = file.filename
-    return data
-
-
-def _plain(data: str) -> dict[str, Any]:
-    """Base64 without a `data:` before it; the API takes it for PDF only."""
-    return {"type": "base64", "media_type": "application/pdf", "data": data}
-
-
-def _source(url: str) -> dict[str, Any]:
-    found = _DATA.match(url)
-    if found is None:
-        return {"type": "url", "url": url}
-    return {"type": "base64", "media_type": found[1] or "text/plain", "data": url[found.end() :]}
 
 
 def blocks(source: AssistantMessage, *, raw: bool = False) -> list[Any]:
@@ -155,7 +102,7 @@ def said(source: AssistantMessage) -> list[Any]:
     """The same with tool calls as they are."""
     parts = source.content if isinstance(source.content, list) else []
     thoughts = [part for part in parts if isinstance(part, ReasoningContentPart) and part.encrypted is None]
-    placed = list(enumerate(content(source.content)))
+    placed = list(enumerate(messages_parts.blocks(source.content)))
     if source.reasoning_content and not thoughts:
         placed.insert(0, (-1, {"type": "thinking", "thinking": source.reasoning_content, "signature": ""}))
     elif source.reasoning_content and len(thoughts) == 1 and not thoughts[0].text:
@@ -227,7 +174,7 @@ def system(messages: Messages) -> Any:
     """The top-level `system`: the text of one message, or the blocks of all."""
     if len(messages) == 1 and isinstance(messages[0].content, str):
         return messages[0].content
-    return [block for message in messages for block in content(message.content)]
+    return [block for message in messages for block in messages_parts.blocks(message.content)]
 
 
 def rewritten(source: dict[str, Any], messages: Messages) -> dict[str, Any]:
@@ -242,7 +189,7 @@ def rewritten(source: dict[str, Any], messages: Messages) -> dict[str, Any]:
     own = [message for message in decoded(source) if not isinstance(message, ToolMessage)]
     said: list[Any] | None = None
     if rest != own:
-        said = [_marked(block, None) for message in rest for block in content(message.content)]
+        said = [_marked(block, None) for message in rest for block in messages_parts.blocks(message.content)]
         marks = [mark for block in source["content"] if not is_result(block) and (mark := _mark(block))]
         if marks and said:
             said[-1] = _marked(said[-1], marks[-1])
