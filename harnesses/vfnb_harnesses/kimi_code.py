@@ -32,7 +32,7 @@ class KimiCodeConfig(AgentProgramConfig):
 
 
 class KimiCodeHarness(AgentProgram[KimiCodeConfig]):
-    """Runs `kimi -p PROMPT --output-format stream-json`; goes on with `--session`."""
+    """Runs `kimi -p PROMPT --output-format stream-json`; goes on with `--continue`."""
 
     NAME: ClassVar[str] = "kimi_code"
     VERSION: ClassVar[str] = "2.1.0"
@@ -58,7 +58,7 @@ class KimiCodeHarness(AgentProgram[KimiCodeConfig]):
         config = self.config
         argv = ["kimi", f"--prompt={prompt.text}", "--output-format=stream-json"]
         if resume:
-            argv.append(f"--session={session.memory['session_id']}")
+            argv.append("--continue")  # the newest session of the folder; the box has no other one
         env = {
             "KIMI_MODEL_NAME": session.model,
             "KIMI_MODEL_API_KEY": session.api_key,
@@ -82,10 +82,9 @@ class KimiCodeHarness(AgentProgram[KimiCodeConfig]):
         return files
 
     async def read(self, session: HarnessSession, result: ProgramResult) -> Reading:
-        """The last assistant line without a tool call is the answer; a `meta` line names the session."""
-        answer = session_id = None
+        """The last assistant line without a tool call is the answer."""
+        answer = None
         for line in json_lines(result.stdout):
             if line.get("role") == "assistant" and not line.get("tool_calls"):
                 answer = line.get("content")
-            session_id = line.get("session_id") or session_id
-        return Reading(answer=answer, session_id=session_id)
+        return Reading(answer=answer)

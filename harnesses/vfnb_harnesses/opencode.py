@@ -47,7 +47,7 @@ class OpencodeConfig(AgentProgramConfig):
 
 
 class OpencodeHarness(AgentProgram[OpencodeConfig]):
-    """Runs `opencode run --format json`, with the prompt on standard input; goes on with `--session`."""
+    """Runs `opencode run --format json`, with the prompt on standard input; goes on with `--continue`."""
 
     NAME: ClassVar[str] = "opencode"
     VERSION: ClassVar[str] = "1.18.33"
@@ -73,10 +73,7 @@ class OpencodeHarness(AgentProgram[OpencodeConfig]):
         self, session: HarnessSession, task: Task[Any, Any, Any], prompt: Prompt, *, resume: bool
     ) -> Command:
         argv = ["opencode", "run", "--pure", "--auto", "--format", "json", "--model", f"vfnb/{session.model}"]
-        if resume:
-            argv += ["--session", session.memory["session_id"]]
-        else:
-            argv += ["--title", "task"]  # else it asks the model for one
+        argv += ["--continue"] if resume else ["--title", "task"]  # without a title it asks the model for one
         argv += [f"--file={path}" for path in prompt.images]
         env = {f"OPENCODE_DISABLE_{what}": "1" for what in OFF}
         # As an argument the prompt would reach the model in quotation marks.
@@ -112,16 +109,15 @@ class OpencodeHarness(AgentProgram[OpencodeConfig]):
         return files
 
     async def read(self, session: HarnessSession, result: ProgramResult) -> Reading:
-        """Texts of the last step are the answer; every event names the session."""
+        """Texts of the last step are the answer; an error after it is why it ended."""
         answer: list[str] = []
-        session_id = failure = None
+        failure = None
         for event in json_lines(result.stdout):
-            session_id = event.get("sessionID") or session_id
             if event.get("type") == "step_start":
-                answer = []
+                answer, failure = [], None
             elif event.get("type") == "text":
                 answer.append(event["part"]["text"])
             elif event.get("type") == "error":
                 error = event.get("error") or {}
                 failure = str((error.get("data") or {}).get("message") or error.get("name"))
-        return Reading("".join(answer) if answer else None, failure=failure, session_id=session_id)
+        return Reading("".join(answer) if answer else None, failure=failure)
