@@ -9,6 +9,7 @@ from vfnb.clients.base import ModelRequest
 from vfnb.dialects import Dialect, Splitter
 from vfnb.interception.answers import JSON, failure, stopped
 from vfnb.interception.exchange import Whole
+from vfnb.interception.faults import bad_request
 from vfnb.interception.turns import forwarded
 
 if TYPE_CHECKING:
@@ -26,23 +27,29 @@ async def count(
         await sink.reply(*stopped(dialect, session.stop_condition or "closed"))
         return
     try:
-        split = Splitter(dialect).split(body)
-        dialect.check(split)
-        request = ModelRequest(
-            dialect=dialect,
-            body=body,
-            split=split,
-            messages=lambda: dialect.read(split),
-            tools=dialect.read_tools(split),
-            model=dialect.model(split.fields),
-            headers=forwarded(headers),
-            deadline=session.deadline,
-            rollout_id=session.trace.id,
-        )
+        request = _request(session, dialect, body, headers)
         counted = await session.client.count(request)
         if isinstance(counted, int):
             counted = dialect.count_body(counted)
         answer = Whole(200, JSON, counted)
     except Exception as error:
-        answer = failure(dialect, error)
+        answer = failure(dialect, bad_request(error))
     await sink.reply(*answer)
+
+
+def _request(
+    session: Session, dialect: Dialect[Any, Any], body: bytes, headers: Mapping[str, str]
+) -> ModelRequest:
+    split = Splitter(dialect).split(body)
+    dialect.check(split)
+    return ModelRequest(
+        dialect=dialect,
+        body=body,
+        split=split,
+        messages=lambda: dialect.read(split),
+        tools=dialect.read_tools(split),
+        model=dialect.model(split.fields),
+        headers=forwarded(headers),
+        deadline=session.deadline,
+        rollout_id=session.trace.id,
+    )

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import msgspec
+
+from vfnb.dialects.faults import RequestError
 from vfnb.errors import HarnessError, ModelError
 
-__all__ = ["CallCancelled", "SessionClosed", "SessionStopped"]
+__all__ = ["CallCancelled", "SessionClosed", "SessionStopped", "bad_request"]
 
 
 class CallCancelled(ModelError):
@@ -25,3 +28,12 @@ class SessionStopped(HarnessError):
 
 class SessionClosed(HarnessError):
     """The rollout is over; its session answers no more calls."""
+
+
+def bad_request(error: Exception) -> Exception:
+    """The fault of a request that could not be read; bad UTF-8 and endless nesting are the program's."""
+    if isinstance(error, RecursionError):
+        return RequestError("The request is nested too deeply.")
+    if isinstance(error, msgspec.DecodeError | UnicodeError):
+        return RequestError(f"The request is not valid JSON: {error}.")
+    return error

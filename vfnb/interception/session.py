@@ -7,10 +7,8 @@ import secrets
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import msgspec
-
 from vfnb import loops
-from vfnb.dialects import Dialect, RequestError, chat_decode, chat_encode, get
+from vfnb.dialects import Dialect, chat_decode, chat_encode, get
 from vfnb.dialects.lenient import dumps
 from vfnb.errors import ContextLengthError, HarnessError, ModelError
 from vfnb.interception.answers import failure, stopped
@@ -18,7 +16,7 @@ from vfnb.interception.call import Call
 from vfnb.interception.completion import Completion
 from vfnb.interception.edits import Pins
 from vfnb.interception.exchange import Exchange
-from vfnb.interception.faults import SessionClosed, SessionStopped
+from vfnb.interception.faults import SessionClosed, SessionStopped, bad_request
 from vfnb.interception.hooks import Hooks
 from vfnb.interception.journal import Journal, Memory
 from vfnb.interception.limits import Limits
@@ -169,7 +167,7 @@ class Session:
         try:
             turn = self.reader.read(dialect, body)
         except Exception as error:
-            fault = _bad_request(error)
+            fault = bad_request(error)
             await self._unreadable(dialect, fault, sink, transport)
             if framed:
                 return None
@@ -446,12 +444,3 @@ def _chat_body(
         params["tools"] = [chat_encode.tool(tool) for tool in tools]
     head = dumps(params)
     return head[:-1] + b',"messages":[' + b",".join(chat.encode(messages)) + b"]}"
-
-
-def _bad_request(error: Exception) -> Exception:
-    """The fault of a request that could not be read; bad UTF-8 and endless nesting are the program's."""
-    if isinstance(error, RecursionError):
-        return RequestError("The request is nested too deeply.")
-    if isinstance(error, msgspec.DecodeError | UnicodeError):
-        return RequestError(f"The request is not valid JSON: {error}.")
-    return error
