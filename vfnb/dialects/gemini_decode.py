@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from vfnb.dialects.faults import RequestError
-from vfnb.dialects.lenient import dumps
+from vfnb.dialects.lenient import dumps, mended
 from vfnb.types import (
     AssistantMessage,
     AudioContentPart,
@@ -175,13 +175,13 @@ def merged(parts: list[Any]) -> Any:
         last = found[-1] if found else None
         if isinstance(part, ReasoningContentPart):
             if isinstance(last, ReasoningContentPart) and last.signature is None:
-                found[-1] = ReasoningContentPart(text=last.text + part.text, signature=part.signature)
+                found[-1] = ReasoningContentPart(text=mended(last.text + part.text), signature=part.signature)
                 continue
         elif isinstance(part, TextContentPart) and not part.model_extra:
             if not part.text:
                 continue
             if isinstance(last, TextContentPart) and not last.model_extra:
-                found[-1] = TextContentPart(text=last.text + part.text)
+                found[-1] = TextContentPart(text=mended(last.text + part.text))
                 continue
         found.append(part)
     return _plain(found) if found else None

@@ -14,18 +14,21 @@ __all__ = ["ResponsesWriter"]
 
 
 class ResponsesWriter(LiveWriter):
-    """Writes the events of one response; items follow one another as the kinds of pieces change."""
+    """Writes the events of one response. Items follow one another; calls stay open: their pieces may be mixed."""
 
     def __init__(self, model: str, created: int, identity: str) -> None:
         super().__init__()
         self._event = Events()
         self._shell = shell(identity, model, created, "in_progress", {})
-        self._done: list[dict[str, Any]] = []
+        self._items: list[dict[str, Any]] = []
+        """All items, in their order; those that are open still grow."""
         self._item: dict[str, Any] | None = None
+        """The open item of text or reasoning, always the last one."""
         self._part = ""
-        """Kind of the open part of a message or a reasoning item."""
+        """Kind of its open part."""
         self._texts: list[str] = []
-        self._call = -1
+        self._calls: dict[int, tuple[int, list[str]]] = {}
+        """Open calls by their number: place of the item, pieces of its arguments."""
 
     def open(self) -> bytes:
         start = self._event("response.created", response=self._shell)
@@ -34,7 +37,7 @@ class ResponsesWriter(LiveWriter):
     def piece(self, piece: Piece) -> bytes:
         if piece.call is not None:
             closed = self._close()
-            self._call = piece.number
+            self._calls[piece.number] = len(self._items), []
             return closed + self._start(_call_item(piece.call))
         if piece.kind == "arguments":
             return self._argue(piece)
@@ -43,6 +46,7 @@ class ResponsesWriter(LiveWriter):
         if self._item is None or self._item["type"] != kind:
             inner = {"summary": []} if kind == "reasoning" else {"role": "assistant", "content": []}
             begun = self._close() + self._start({"type": kind, **inner})
+            self._item = self._items[-1]
         part = "output_text" if piece.kind == "text" else piece.kind
         if self._part != part:
             begun += self._close_part() + self._start_part(part)
@@ -51,44 +55,50 @@ class ResponsesWriter(LiveWriter):
         return begun + self._event(f"response.{name}.delta", **self._at(), delta=piece.text, **_beside(part))
 
     def _argue(self, piece: Piece) -> bytes:
-        item = self._item
-        if item is None or piece.number != self._call:
-            return b""  # of an item that is closed: only servers that mix calls do that
-        self._texts.append(piece.text)
-        custom = item["type"] == "custom_tool_call"
-        name = "custom_tool_call_input" if custom else "function_call_arguments"
-        return self._event(f"response.{name}.delta", **self._place(), delta=piece.text)
+        index, texts = self._calls[piece.number]
+        texts.append(piece.text)
+        name = _argument_events(self._items[index])
+        return self._event(f"response.{name}.delta", **self._place(index), delta=piece.text)
 
     # items
 
-    def _place(self) -> dict[str, Any]:
-        assert self._item is not None
-        return {"item_id": self._item["id"], "output_index": len(self._done)}
+    def _place(self, index: int) -> dict[str, Any]:
+        return {"item_id": self._items[index]["id"], "output_index": index}
 
     def _start(self, item: dict[str, Any]) -> bytes:
         kind = item["type"]
         begun: dict[str, Any] = {"id": f"{PREFIXES[kind]}{uuid4().hex}", "type": kind}
         if kind != "reasoning":
             begun["status"] = "in_progress"
-        self._item = begun | item
-        return self._event("response.output_item.added", output_index=len(self._done), item=self._item)
+        self._items.append(begun | item)
+        return self._event(
+            "response.output_item.added", output_index=len(self._items) - 1, item=self._items[-1]
+        )
 
     def _close(self) -> bytes:
-        item = self._item
-        if item is None:
+        """End the open item of text or reasoning."""
+        if self._item is None:
             return b""
         last = self._close_part()
-        key = {"function_call": "arguments", "custom_tool_call": "input"}.get(item["type"])
-        if key is not None:
-            item[key] = "".join(self._texts)
-            name = "function_call_arguments" if key == "arguments" else "custom_tool_call_input"
-            last += self._event(f"response.{name}.done", **self._place(), **{key: item[key]})
+        self._item = None
+        return last + self._finished(len(self._items) - 1)
+
+    def _close_calls(self) -> bytes:
+        last = b""
+        for index, texts in self._calls.values():
+            item = self._items[index]
+            key = "input" if item["type"] == "custom_tool_call" else "arguments"
+            item[key] = "".join(texts)
+            name = _argument_events(item)
+            last += self._event(f"response.{name}.done", **self._place(index), **{key: item[key]})
+            last += self._finished(index)
+        return last
+
+    def _finished(self, index: int) -> bytes:
+        item = self._items[index]
         if "status" in item:
             item["status"] = "completed"
-        last += self._event("response.output_item.done", output_index=len(self._done), item=item)
-        self._done.append(item)
-        self._item, self._texts, self._call = None, [], -1
-        return last
+        return self._event("response.output_item.done", output_index=index, item=item)
 
     # parts
 
@@ -96,8 +106,8 @@ class ResponsesWriter(LiveWriter):
         """Where the open part is, the last of its item."""
         assert self._item is not None
         if self._part == "reasoning":
-            return self._place() | {"summary_index": len(self._item["summary"])}
-        return self._place() | {"content_index": len(self._item["content"])}
+            return self._place(len(self._items) - 1) | {"summary_index": len(self._item["summary"])}
+        return self._place(len(self._items) - 1) | {"content_index": len(self._item["content"])}
 
     def _start_part(self, kind: str) -> bytes:
         self._part, self._texts = kind, []
@@ -121,11 +131,11 @@ class ResponsesWriter(LiveWriter):
         return last
 
     def finish(self, response: Response) -> bytes:
-        last = self._close()
+        last = self._close() + self._close_calls()
         reason = REASONS.get(response.finish_reason)
         whole = self._shell | {
             "status": "completed" if reason is None else "incomplete",
-            "output": self._done,
+            "output": self._items,
         }
         if reason is not None:
             whole["incomplete_details"] = {"reason": reason}
@@ -139,6 +149,10 @@ def _call_item(call: ToolCall) -> dict[str, Any]:
     item: dict[str, Any] = {"type": "custom_tool_call" if custom else "function_call"}
     item |= {"call_id": call.id, "name": call.name, ("input" if custom else "arguments"): ""}
     return item if call.namespace is None else item | {"namespace": call.namespace}
+
+
+def _argument_events(item: dict[str, Any]) -> str:
+    return "custom_tool_call_input" if item["type"] == "custom_tool_call" else "function_call_arguments"
 
 
 def _part(kind: str, text: str) -> dict[str, Any]:

@@ -196,6 +196,9 @@ class Translated(StreamReader):
         self._translation = translation
         self._open = False
         self._calls: set[int] = set()
+        """Calls that have begun."""
+        self._late: set[int] = set()
+        """Calls whose arguments came before their names: they are written when they are whole."""
         self._whole: Response | None = None
 
     def feed(self, chunk: bytes) -> bytes:
@@ -217,9 +220,11 @@ class Translated(StreamReader):
     def _told(self, piece: Piece) -> Piece | None:
         """A piece for the program; None for what says nothing or has to wait."""
         if piece.call is None:
-            known = piece.kind != "arguments" or piece.number in self._calls
-            return piece if piece.text and known else None
-        told = self._translation.call(piece)
+            if piece.kind == "arguments" and piece.number not in self._calls:
+                self._late.add(piece.number)
+                return None
+            return piece if piece.text else None
+        told = None if piece.number in self._late else self._translation.call(piece)
         if told is not None:
             self._calls.add(told.number)
         return told
