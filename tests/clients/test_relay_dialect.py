@@ -55,7 +55,7 @@ def test_the_dialect_is_saved_and_part_of_the_identity() -> None:
 
 
 def test_what_cannot_work_is_refused_at_once() -> None:
-    with pytest.raises(ConfigError, match="no dialect 'claude'; known are .*messages"):
+    with pytest.raises(ConfigError, match=r"no dialect 'claude'; known are .*messages"):
         vf.Relay("m", dialect="claude")
 
     class ReadOnly(vf.Dialect):
