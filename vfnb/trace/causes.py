@@ -57,6 +57,8 @@ def fork(graph: MessageGraph, branch: int) -> Fork | None:
 
 def forks(graph: MessageGraph) -> dict[int, Fork]:
     """All forks by branch. Computed once per version of the graph."""
+    if len(graph.tips) < 2:
+        return {}
     cached = graph.cache.get("forks")
     if cached is not None and cached[0] == graph.version:
         found: dict[int, Fork] = cached[1]

@@ -37,6 +37,8 @@ class Link:
 
 def links(graph: MessageGraph) -> list[Link]:
     """All links by the branch that they are about, oldest first. Computed once per version of the graph."""
+    if len(graph.tips) < 2:
+        return []
     cached = graph.cache.get("links")
     if cached is None or cached[0] != graph.version:
         version = graph.version
