@@ -117,6 +117,18 @@ def test_the_claude_agent_sdk_does_an_errand_in_one_line(tmp_path: Path) -> None
     assert {"Bash", "mcp__desk__add"} <= set(offered(trace)) and "WebFetch" not in offered(trace)
 
 
+def test_a_library_that_gives_up_on_the_model_is_a_stop() -> None:
+    def model() -> vf.Scripted:
+        return vf.Scripted([shell(OpenAIAgentsHarness), asks(call("no_such_tool"))])
+
+    config = PydanticAIConfig(retries=0)
+    for trace in side_by_side(
+        (OpenAIAgentsHarness(), model(), note()), (PydanticAIHarness(config), model(), note())
+    ):
+        assert (trace.end_state, trace.stop_condition) == ("stopped", "model_behavior"), trace.errors
+        assert trace.reward == 1.0
+
+
 def each(script: Callable[[Any], vf.Scripted], **settings: Any) -> dict[str, vf.Trace]:
     """A rollout of each library, by its name."""
     traces = side_by_side(

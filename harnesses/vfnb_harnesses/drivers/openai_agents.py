@@ -10,6 +10,7 @@ from agents import (
     Agent,
     FunctionTool,
     MaxTurnsExceeded,
+    ModelBehaviorError,
     OpenAIChatCompletionsModel,
     OpenAIResponsesModel,
     Runner,
@@ -66,6 +67,8 @@ async def run(request: Request) -> dict[str, Any]:
             )
         except MaxTurnsExceeded as error:
             raise Stopped("max_turns") from error
+        except ModelBehaviorError as error:  # such as a call of a tool that is not there
+            raise Stopped("model_behavior") from error
     return {"answer": str(result.final_output)}
 
 

@@ -5,7 +5,14 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from pydantic_ai import Agent, ModelMessagesTypeAdapter, Tool, UsageLimitExceeded, UsageLimits
+from pydantic_ai import (
+    Agent,
+    ModelMessagesTypeAdapter,
+    Tool,
+    UnexpectedModelBehavior,
+    UsageLimitExceeded,
+    UsageLimits,
+)
 from pydantic_ai.mcp import MCPToolset
 
 from . import kit
@@ -56,6 +63,8 @@ async def run(request: Request) -> dict[str, Any]:
             result = await agent.run(request.prompt, message_history=history, usage_limits=limits)
         except UsageLimitExceeded as error:
             raise Stopped("max_turns") from error
+        except UnexpectedModelBehavior as error:  # such as too many failures in a row
+            raise Stopped("model_behavior") from error
     request.keep(result.all_messages_json())
     return {"answer": str(result.output)}
 
