@@ -16,6 +16,7 @@ from vfnb.agents import HarnessSession
 from vfnb.errors import ConfigError, MissingFile
 from vfnb.runtimes import ProgramResult, RuntimeConfig
 from vfnb.tasks import Task
+from vfnb.utils.ids import digest
 from vfnb_harnesses.agent_program import AgentProgram, AgentProgramConfig, Command, Reading
 from vfnb_harnesses.program_box import box_home
 from vfnb_harnesses.prompting import Prompt
@@ -121,15 +122,25 @@ class DrivenProgram(AgentProgram[ConfigT]):
             return Reading()
         return Reading(**told)
 
+    def identity(self) -> dict[str, Any]:
+        """What decides about reuse: also the driver's code."""
+        code = digest(*(source.read_bytes() for source in _sources(self.DRIVER)))
+        return super().identity() | {"driver": code}
+
 
 @cache
 def driver_archive(name: str) -> bytes:
     """A driver and what it shares with the others, as one zip file that Python runs."""
-    shared = [HERE / "drivers/__init__.py", HERE / "drivers/kit.py", *(HERE / "loop_program").glob("*.py")]
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as file:
         file.writestr("vfnb_harnesses/__init__.py", "")
-        for source in sorted([*shared, HERE / f"drivers/{name}.py"]):
-            file.write(source, f"vfnb_harnesses/{source.relative_to(HERE)}")
+        for source in _sources(name):
+            file.writestr(f"vfnb_harnesses/{source.relative_to(HERE)}", source.read_bytes())
         file.writestr("__main__.py", START.format(name=name))
     return packed.getvalue()
+
+
+def _sources(name: str) -> list[Path]:
+    """The files of a driver."""
+    shared = [HERE / "drivers/__init__.py", HERE / "drivers/kit.py", *(HERE / "loop_program").glob("*.py")]
+    return sorted([*shared, HERE / f"drivers/{name}.py"])
