@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.paths import shared
 from support.responses_bodies import BODIES, HOSTED, TOOLS, TURN
@@ -108,7 +108,8 @@ TEXTS = st.text(max_size=20)
 IDS = st.fixed_dictionaries(
     {}, optional={"id": st.text(min_size=1, max_size=6), "status": st.just("completed")}
 )
-OUTPUT = st.builds(lambda text: {"type": "output_text", "text": text, "annotations": []}, TEXTS)
+WORDS = st.text(min_size=1, max_size=20)  # an empty message beside a call says nothing
+OUTPUT = st.builds(lambda text: {"type": "output_text", "text": text, "annotations": []}, WORDS)
 REFUSAL = st.builds(lambda text: {"type": "refusal", "refusal": text}, TEXTS)
 ODD = st.builds(lambda text: {"type": "output_other", "x": text}, TEXTS)
 SAID = st.builds(
@@ -151,6 +152,7 @@ OTHERS = st.sampled_from(
 )
 
 
+@settings(max_examples=100, deadline=None)
 @given(MODELS)
 def test_turns_survive_writing(items: list[Any]) -> None:
     (turn,) = decoded(items)
@@ -165,6 +167,7 @@ def test_turns_survive_writing(items: list[Any]) -> None:
             assert told == item
 
 
+@settings(max_examples=100, deadline=None)
 @given(st.lists(OTHERS | SAID | THOUGHT | CALLS, max_size=8))
 def test_histories_are_read_in_parts_as_whole(items: list[Any]) -> None:
     whole, _ = RESPONSES.parse_request({"input": items})
@@ -242,6 +245,7 @@ def test_hosted_results_are_read_and_replaced() -> None:
 # replies and streams
 
 
+@settings(max_examples=100, deadline=None)
 @given(MODELS, st.sampled_from(["completed", "incomplete"]), st.integers(1, 40))
 def test_a_reply_written_as_a_stream_reads_the_same(items: list[Any], status: str, size: int) -> None:
     body = {"id": "resp_1", "model": "m", "status": status, "output": items, "usage": {"input_tokens": 3}}
@@ -265,6 +269,7 @@ def test_a_reply_written_as_a_stream_reads_the_same(items: list[Any], status: st
     assert not partial.complete and same(identity(partial.response().message), identity(response.message))
 
 
+@settings(max_examples=100, deadline=None)
 @given(MODELS, st.data())
 def test_a_cut_stream_has_the_text_that_came(items: list[Any], data: st.DataObject) -> None:
     response = RESPONSES.parse_response({"output": items})

@@ -134,7 +134,10 @@ BODIES: list[dict[str, Any]] = [
             {
                 "type": "custom_tool_call_output",
                 "call_id": "c2",
-                "output": [{"type": "input_text", "text": "ok"}, {"type": "input_image", "image_url": PNG}],
+                "output": [
+                    {"type": "input_text", "text": "ok"},
+                    {"type": "input_image", "image_url": PNG, "detail": "auto"},
+                ],
             },
             {
                 "type": "local_shell_call",

@@ -229,12 +229,12 @@ def _plain(parts: list[Any]) -> bool:
 
 
 def _started(parts: list[Any], keys: dict[str, Any]) -> list[Any]:
-    """Parts that begin a message item: the first text says so, else an empty one before them."""
+    """Parts that begin a message item: the first text says so, else a mark before them."""
     first = parts[0] if parts else None
     if isinstance(first, TextContentPart):
         started = TextContentPart(text=first.text, **{**(first.model_extra or {}), "item": keys})
         return [started, *parts[1:]]
-    return [TextContentPart(text="", item=keys), *parts]
+    return [TextContentPart(text="", item=keys, mark=True), *parts]
 
 
 def _reasoning(item: dict[str, Any]) -> ReasoningContentPart:

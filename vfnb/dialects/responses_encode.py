@@ -22,7 +22,7 @@ from vfnb.types import (
 
 __all__ = ["item", "items", "outputs", "usage"]
 
-_OWN = ("item", "inner")
+_OWN = ("item", "inner", "mark")
 
 
 def items(source: Message) -> list[dict[str, Any]]:
@@ -124,18 +124,9 @@ def outputs(source: AssistantMessage) -> list[dict[str, Any]]:
             if said is None or keys is not None:
                 said = {"type": "message", "role": "assistant", "content": []} | (keys or {})
                 found.append(said)
-            said["content"].append(_output_part(part))
-    found += [_call(call) for call in calls[len(parts)]]
-    for entry in found:
-        _without_mark(entry)
-    return found
-
-
-def _without_mark(entry: dict[str, Any]) -> None:
-    """An empty text that only marked where a message starts goes, if something follows it."""
-    content = entry.get("content") if entry.get("type") == "message" else None
-    if isinstance(content, list) and len(content) > 1 and content[0].get("text") == "":
-        del content[0]
+            if "mark" not in (part.model_extra or ()):
+                said["content"].append(_output_part(part))
+    return found + [_call(call) for call in calls[len(parts)]]
 
 
 def _output_part(part: Any) -> dict[str, Any]:
