@@ -11,6 +11,7 @@ __all__ = [
     "ConfigError",
     "ContextLengthError",
     "EmptySelection",
+    "ExportRefused",
     "HarnessError",
     "HarnessExit",
     "HarnessTimeout",
@@ -247,3 +248,17 @@ class RunNotFinished(VfnbError):
     """An operation that needs the whole run was asked of a part of it."""
 
     boundary = "run"
+
+
+class ExportRefused(VfnbError):
+    """Traces that contradict themselves or that the format cannot carry, or nothing to write; no file was made.
+
+    Attributes:
+        report: a `vfnb.exchange.ExportReport` of what is wrong with which trace.
+    """
+
+    boundary = "export"
+
+    def __init__(self, message: str, report: object = None) -> None:
+        super().__init__(message)
+        self.report = report

@@ -24,6 +24,7 @@ usage: vfnb COMMAND ...
 
   vfnb eval TASKSET -m MODEL    run a taskset with a model, print rewards and errors
   vfnb validate TASKSET         run the tasks' setup and gold checks, without a model
+  vfnb export RUN FORMAT DIR    a finished run for prime-rl, as rows for fine-tuning, or as a token table
   vfnb harness list|install     which agent programs there are; install one on this machine
 
 `vfnb COMMAND --help` lists flags, `vfnb COMMAND TASKSET --help` also those of a taskset.
@@ -39,8 +40,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return eval_main(rest)
     if command == "validate":
         return validate_main(rest)
-    if command == "harness":
-        return _guarded("harness", rest)
+    if command in ("harness", "export"):
+        return _guarded(command, rest)
     if command in ("-h", "--help", "help"):
         print(HELP, end="")
         return 0
@@ -49,7 +50,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         print(f"vfnb {__version__}")
         return 0
-    return _misused("vfnb", f"no command {command!r}; there are eval, validate and harness, see vfnb --help")
+    return _misused(
+        "vfnb", f"no command {command!r}; there are eval, validate, export, harness; see vfnb --help"
+    )
 
 
 def eval_main(argv: Sequence[str] | None = None) -> int:
@@ -69,6 +72,8 @@ def _guarded(command: str, argv: Sequence[str] | None) -> int:
             from vfnb.cli.evaluate import run
         elif command == "harness":
             from vfnb.cli.harness import run
+        elif command == "export":
+            from vfnb.cli.export import run
         else:
             from vfnb.cli.validate import run
         return run(words)

@@ -1,10 +1,37 @@
-"""Finished runs for other programs: training samples with advantages."""
+"""Finished runs for other programs: training samples with advantages, prime-rl, SFT and Arrow exports."""
 
 from vfnb.utils.lazy import lazy
 
 __getattr__ = lazy(
     __name__,
-    {"advantages": "Advantage advantages", "training": "LeftOut SampleList collect"},
+    {
+        "credit": "Advantage advantages",
+        "exporting": "FORMATS ExportOptions export",
+        "notes": "ExportReport Note",
+        "packing": "Piece pack",
+        "reading": "read_episodes read_manifest read_rollouts read_samples read_sft",
+        "training": "LeftOut SampleList collect",
+        "wire": "MicroBatch",
+    },
 )
 
-__all__ = ["Advantage", "LeftOut", "SampleList", "advantages", "collect"]
+__all__ = [
+    "FORMATS",
+    "Advantage",
+    "ExportOptions",
+    "ExportReport",
+    "LeftOut",
+    "MicroBatch",
+    "Note",
+    "Piece",
+    "SampleList",
+    "advantages",
+    "collect",
+    "export",
+    "pack",
+    "read_episodes",
+    "read_manifest",
+    "read_rollouts",
+    "read_samples",
+    "read_sft",
+]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from vfnb.errors import ConfigError
-from vfnb.exchange.advantages import METHODS, Advantage, advantages
+from vfnb.exchange.credit import METHODS, Advantage, advantages
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -86,7 +86,7 @@ def collect(
 
     Args:
         traces: all of their groups, or the means are wrong.
-        advantage: see `vfnb.exchange.advantages`; None for none.
+        advantage: see `vfnb.exchange.credit`; None for none.
         agents: roles under training; all by default.
         unused_compactions: as in `Trace.samples`.
 

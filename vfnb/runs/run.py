@@ -7,11 +7,12 @@ import concurrent.futures
 import contextlib
 import weakref
 from collections.abc import Collection, Generator, Iterator, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vfnb import loops
-from vfnb.errors import RunNotFinished
+from vfnb.errors import ConfigError, RunNotFinished
 from vfnb.runs.config import read_config
 from vfnb.runs.live import Live
 from vfnb.runs.rows import stored_rows
@@ -22,7 +23,8 @@ from vfnb.store import CONFIG_NAME, RunReader, RunStore
 if TYPE_CHECKING:
     import pandas as pd
 
-    from vfnb.exchange.advantages import Advantage
+    from vfnb.exchange.credit import Advantage
+    from vfnb.exchange.notes import ExportReport
     from vfnb.exchange.training import SampleList
     from vfnb.lab.rows import Row
     from vfnb.lab.sample import Samples
@@ -152,6 +154,57 @@ class Run:
 
         self._finished("samples", partial)
         return collect(self.traces, advantage=advantage, agents=agents, unused_compactions=unused_compactions)
+
+    def export(
+        self,
+        format: str,
+        dir: str | Path,
+        *,
+        skip_invalid: bool = False,
+        overwrite: bool = False,
+        partial: bool = False,
+        **options: Any,
+    ) -> ExportReport:
+        """Write the run in the form of another program, as a whole or not at all (`docs/training.md`).
+
+        Args:
+            format: `prime-rl` (episodes, SFT rows, packed micro-batches), `sft` (the rows alone) or `arrow` (token
+                samples).
+            dir: the folder to be made.
+            skip_invalid: leave out traces that contradict themselves or cannot be carried; the report lists them.
+            overwrite: replace an earlier export.
+            partial: also of a run that has not finished.
+            options: `env, advantage, agents, seq_len, ranks, pad_to, step, temperature, min_reward`
+                (`vfnb.exchange.ExportOptions`); `env` is the taskset's name by default.
+
+        Raises:
+            RunNotFinished: without `partial`.
+            ConfigError: a format, an option or a folder that cannot be.
+            ExportRefused: a trace contradicts itself or cannot be carried, or there is nothing to write.
+            MissingExtra: pyarrow is not installed.
+        """
+        from vfnb.exchange.exporting import ExportOptions, export
+
+        self._finished("exports", partial)
+        known = [one.name for one in fields(ExportOptions)]
+        for name in options:
+            if name not in known:
+                raise ConfigError(f"export has no option {name!r}; there are {', '.join(known)}")
+        options.setdefault("env", self._env())
+        return export(
+            self._reader.read_traces(self._reader.trace_ids("superseded = 0")),
+            format,
+            dir,
+            ExportOptions(**options),
+            source=self.name,
+            skip_invalid=skip_invalid,
+            overwrite=overwrite,
+        )
+
+    def _env(self) -> str:
+        """The taskset's name: of `package.module:Sums` and `python:Sums` it is `Sums`."""
+        taskset = self.config.get("taskset") or {}
+        return str(taskset.get("id") or "").rpartition(":")[2] or self.name
 
     def _finished(self, what: str, partial: bool) -> None:
         if not partial and not self.complete:

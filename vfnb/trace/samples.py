@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from vfnb.trace.causes import Fork
     from vfnb.trace.graph import MessageGraph
 
-__all__ = ["Sample", "samples"]
+__all__ = ["Sample", "samples", "unused_compaction"]
 
 
 @dataclass(slots=True)
@@ -71,7 +71,7 @@ def samples(graph: MessageGraph, *, unused_compactions: bool = False) -> list[Sa
             ids, mask, logprobs = columns.ids[:length], columns.mask[:length], columns.logprobs[:length]
         else:
             ids, mask, logprobs = branch.token_ids, branch.mask, branch.logprobs
-        if not unused_compactions and _unused(branch):
+        if not unused_compactions and unused_compaction(branch):
             mask = mask.copy()
             mask[len(mask) - (graph.nodes[leaf].end - graph.nodes[leaf].start) :] = False
         if mask.any():
@@ -81,7 +81,7 @@ def samples(graph: MessageGraph, *, unused_compactions: bool = False) -> list[Sa
     return made
 
 
-def _unused(branch: Branch) -> bool:
+def unused_compaction(branch: Branch) -> bool:
     """Whether the branch ends in a declared compaction request whose reply came into no history."""
     graph = branch.graph
     number = graph.nodes[branch.leaf].call
