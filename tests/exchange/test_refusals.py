@@ -138,6 +138,17 @@ def test_what_cannot_be_carried_is_refused(
     assert [(note["trace_id"], note["node"]) for note in listed] == [("bad", node)]
 
 
+def test_the_other_traces_of_a_refused_ones_episode_are_not_trained(tmp_path: Path) -> None:
+    bad = infinite()
+    bad.trace.episode_id = "shared"
+    talks = [linear("a"), linear("b", reward=0.0), linear("sibling", episode="shared", reward=7.0), bad]
+    traces = [(talk.trace.id, talk.trace) for talk in talks]
+    report = export(traces, "prime-rl", tmp_path / "out", ExportOptions(env="sums"), skip_invalid=True)
+    assert report.counts["rollout_samples"] == report.counts["sft_rows"] == 2
+    episodes = read_episodes(report.dir / "episodes" / "traces.jsonl")
+    assert [(one["id"], one["ok"]) for one in episodes] == [("e-a", True), ("e-b", True), ("shared", False)]
+
+
 def test_a_temperature_can_be_given(tmp_path: Path) -> None:
     talks = [linear("fine"), said(sampling_sent={})()]
     traces = [(talk.trace.id, talk.trace) for talk in talks]

@@ -23,6 +23,7 @@ def episode_record(
     env: str,
     advantages: Mapping[str, float],
     agents: Sequence[str] | None,
+    whole: bool = True,
 ) -> dict[str, Any]:
     """The record of one episode, keys with null left out.
 
@@ -32,6 +33,7 @@ def episode_record(
         env: the environment's name.
         advantages: by trace, as far as known.
         agents: roles under training; None for all.
+        whole: whether all its traces are there; without, it is not `ok`.
     """
     first = traces[0][0]
     task = task_record(first)
@@ -45,7 +47,7 @@ def episode_record(
             "env": {"id": env, "name": env},
             "task": task,
             "group": {"id": first.group_id} if first.group_id else None,
-            "ok": all(trace.ok is True for trace, _ in traces),
+            "ok": whole and all(trace.ok is True for trace, _ in traces),
             "errors": [],
             "traces": records,
         }

@@ -99,7 +99,7 @@ def export(
     """
     options.check(format)
     pyarrow()
-    target = Path(dir)
+    target = Path(dir).expanduser().absolute()
     with fresh_folder(target, overwrite=overwrite) as work:
         chosen = Selection.of(traces, options.agents)
         counts = {"traces": chosen.read} | FORMATS[format](chosen, work, options)
@@ -164,6 +164,7 @@ def _episodes(
                 env=options.env,
                 advantages=advantages,
                 agents=options.agents,
+                whole=episode not in chosen.broken,
             )
             file.write(encode_json(record) + b"\n")
     return {"episodes": len(episodes), "episode_traces": len(chosen.traces)}

@@ -29,6 +29,8 @@ class Selection:
     notes: list[Note] = field(default_factory=list)
     read: int = 0
     agents: Sequence[str] | None = None
+    broken: set[str] = field(default_factory=set)
+    """Episodes of which a trace was refused: their other traces are not trained on."""
     _tasks: dict[tuple[str | None, str], str] = field(default_factory=dict)
 
     @classmethod
@@ -64,10 +66,13 @@ class Selection:
             return
         rows = node_rows(trace)
         found = list(faults(rows))
+        task = task_record(trace)["hash"]
+        other = self._tasks.setdefault((trace.group_id, trace.task.key), task) != task
+        if (found or other) and trace.episode_id:
+            self.broken.add(trace.episode_id)
         for node, reason in found:
             self.refuse(trace.id, reason, node)
-        task = task_record(trace)["hash"]
-        if self._tasks.setdefault((trace.group_id, trace.task.key), task) != task:
+        if other:
             self.refuse(
                 trace.id, "the task's data are not those of its group (another hash under the same key)"
             )
@@ -89,7 +94,7 @@ class Selection:
 
 def select_rows(chosen: Selection, *, min_reward: float | None = None) -> list[dict[str, Any]]:
     """The rows for supervised fine-tuning, in the order of the traces."""
-    failed = failed_episodes(chosen.traces)
+    failed = failed_episodes(chosen.traces) | chosen.broken
     rows: list[dict[str, Any]] = []
     for trace in chosen.traces:
         why = unfit(trace, failed, chosen.agents) or _below(trace, min_reward)
@@ -124,7 +129,7 @@ def select_samples(
     chosen: Selection, part: str, *, advantage: Advantage | None, temperature: float | None = None
 ) -> SampleList:
     """The token samples that can be trained on; for `rollouts`, with one temperature above 0."""
-    samples = collect(chosen.traces, advantage=advantage, agents=chosen.agents)
+    samples = collect(chosen.traces, advantage=advantage, agents=chosen.agents, failed=chosen.broken)
     for out in samples.left_out:
         chosen.note(out.trace_id, part, "left out", out.reason)
     if part == "rollouts":

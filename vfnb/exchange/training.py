@@ -78,6 +78,7 @@ def collect(
     advantage: Advantage | None = "grpo",
     agents: Collection[str] | None = None,
     unused_compactions: bool = False,
+    failed: Collection[str] = (),
 ) -> SampleList:
     """The samples of some traces; advantages are relative to the group, else to the task.
 
@@ -89,6 +90,7 @@ def collect(
         advantage: see `vfnb.exchange.credit`; None for none.
         agents: roles under training; all by default.
         unused_compactions: as in `Trace.samples`.
+        failed: ids of episodes that miss a trace, besides those with one that has not ended well.
 
     Raises:
         ConfigError: an unknown kind of advantage, or a role that no trace has.
@@ -97,7 +99,7 @@ def collect(
         raise ConfigError(f"advantage={advantage!r} is unknown; give 'grpo', 'leave_one_out' or None")
     traces = list(traces)
     check_roles(traces, agents)
-    failed = failed_episodes(traces)
+    failed = failed_episodes(traces) | set(failed)
     kept: list[tuple[Trace, list[Sample]]] = []
     out: list[LeftOut] = []
     for trace in traces:
