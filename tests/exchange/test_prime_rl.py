@@ -161,6 +161,8 @@ def test_equal_rewards_ship_nothing_and_say_so(tmp_path: Path) -> None:
     assert not (report.dir / "run").exists()
     assert report.counts["sft_rows"] == 3
     assert [note.reason[:11] for note in report.notes] == ["advantage 0"] * 3
+    record = read_episodes(report.dir / "episodes" / "traces.jsonl")[0]["traces"][0]
+    assert set(record["nodes"][2]["advantages"]) == {0.0}
 
 
 def test_longer_than_the_sequence_is_cut_at_the_tail(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -143,15 +143,12 @@ def _manifest(work: Path, report: ExportReport, options: ExportOptions, source: 
 
 def _prime_rl(chosen: Selection, work: Path, options: ExportOptions) -> dict[str, int]:
     samples = select_samples(chosen, "rollouts", advantage=options.advantage, temperature=options.temperature)
-    advantages = {sample.trace_id: sample.advantage for sample in samples if sample.advantage is not None}
-    counts = _episodes(chosen, work / "episodes", options, advantages)
+    counts = _episodes(chosen, work / "episodes", options)
     counts |= _sft(chosen, work, options)
     return counts | _rollouts(chosen, work, options, samples)
 
 
-def _episodes(
-    chosen: Selection, folder: Path, options: ExportOptions, advantages: Mapping[str, float]
-) -> dict[str, int]:
+def _episodes(chosen: Selection, folder: Path, options: ExportOptions) -> dict[str, int]:
     episodes: dict[str, list[Trace]] = {}
     for trace in chosen.traces:
         episodes.setdefault(trace.episode_id or trace.id, []).append(trace)
@@ -162,7 +159,7 @@ def _episodes(
                 episode,
                 [(trace, chosen.rows[trace.id]) for trace in traces],
                 env=options.env,
-                advantages=advantages,
+                advantages=chosen.advantages,
                 agents=options.agents,
                 whole=episode not in chosen.broken,
             )

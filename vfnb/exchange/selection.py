@@ -31,6 +31,8 @@ class Selection:
     agents: Sequence[str] | None = None
     broken: set[str] = field(default_factory=set)
     """Episodes of which a trace was refused: their other traces are not trained on."""
+    advantages: dict[str, float] = field(default_factory=dict)
+    """By trace, of those with samples."""
     _tasks: dict[tuple[str | None, str], str] = field(default_factory=dict)
 
     @classmethod
@@ -130,6 +132,11 @@ def select_samples(
 ) -> SampleList:
     """The token samples that can be trained on; for `rollouts`, with one temperature above 0."""
     samples = collect(chosen.traces, advantage=advantage, agents=chosen.agents, failed=chosen.broken)
+    chosen.advantages = {
+        sample.trace_id: sample.advantage
+        for sample in samples
+        if sample.advantage is not None and math.isfinite(sample.advantage)
+    }
     for out in samples.left_out:
         chosen.note(out.trace_id, part, "left out", out.reason)
     if part == "rollouts":
