@@ -47,7 +47,7 @@ def test_what_is_refused_is_one_message_and_no_folder(
         ([*words, "--ranks", "x"], "invalid int value"),
         (words[:3], "required: dir"),
         (["export", str(tmp_path / "none"), "sft", "o"], "none"),
-        ([*words[:2], "csv", "o"], "there are prime-rl, sft, arrow"),
+        ([*words[:2], "csv", "o"], "there are prime-rl, sft, arrow, verifiers"),
     ):
         assert main(wrong) == MISUSED
         assert message in capsys.readouterr().err

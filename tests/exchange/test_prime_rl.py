@@ -291,6 +291,12 @@ def test_arrow_has_the_samples_with_their_types(tmp_path: Path) -> None:
     assert table["advantage"].to_pylist() == [0.5, -0.5, -0.5]
 
 
+def test_a_verifiers_folder_has_the_episodes_where_its_readers_look(tmp_path: Path) -> None:
+    report = exported(tmp_path, [linear("a"), linear("b").failed()], "verifiers")
+    assert sorted(path.name for path in report.dir.iterdir()) == ["manifest.json", "traces.jsonl"]
+    assert [one["ok"] for one in read_episodes(report.dir / "traces.jsonl")] == [True, False]
+
+
 def test_sft_alone_takes_rollouts_without_tokens(tmp_path: Path) -> None:
     bare = Talk("bare")
     bare.say(PROMPT, assistant("4 \ud83d"), tokens=False)
@@ -339,7 +345,7 @@ def test_wrong_options_are_named_before_anything_is_written(tmp_path: Path) -> N
     ):
         with pytest.raises(ConfigError, match=message):
             run.export("prime-rl", out, partial=True, **options)
-    with pytest.raises(ConfigError, match="there are prime-rl, sft, arrow"):
+    with pytest.raises(ConfigError, match="there are prime-rl, sft, arrow, verifiers"):
         run.export("csv", out, partial=True)
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
 

@@ -152,7 +152,7 @@ def _episodes(chosen: Selection, folder: Path, options: ExportOptions) -> dict[s
     episodes: dict[str, list[Trace]] = {}
     for trace in chosen.traces:
         episodes.setdefault(trace.episode_id or trace.id, []).append(trace)
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)
     with (folder / "traces.jsonl").open("wb") as file:
         for episode, traces in episodes.items():
             record = episode_record(
@@ -219,9 +219,15 @@ def _arrow(chosen: Selection, work: Path, options: ExportOptions) -> dict[str, i
     return {"samples": len(samples)}
 
 
+def _verifiers(chosen: Selection, work: Path, options: ExportOptions) -> dict[str, int]:
+    return _episodes(chosen, work, options)
+
+
 FORMATS: dict[str, Callable[[Selection, Path, ExportOptions], dict[str, int]]] = {
     "prime-rl": _prime_rl,
     "sft": _sft,
     "arrow": _arrow,
+    "verifiers": _verifiers,
 }
-"""`prime-rl`: episodes, sft, micro-batches; `sft`: the rows alone; `arrow`: token samples as a table."""
+"""`prime-rl`: episodes, sft, micro-batches; `sft`: the rows alone; `arrow`: token samples as a table; `verifiers`:
+the episodes alone, where its readers look for them."""

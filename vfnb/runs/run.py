@@ -168,8 +168,8 @@ class Run:
         """Write the run in the form of another program, as a whole or not at all (`docs/training.md`).
 
         Args:
-            format: `prime-rl` (episodes, SFT rows, packed micro-batches), `sft` (the rows alone) or `arrow` (token
-                samples).
+            format: `prime-rl` (episodes, SFT rows, packed micro-batches), `sft` (the rows alone), `arrow` (token
+                samples) or `verifiers` (the episodes alone).
             dir: the folder to be made.
             skip_invalid: leave out traces that contradict themselves or cannot be carried; the report lists them.
             overwrite: replace an earlier export.
