@@ -21,11 +21,14 @@ if TYPE_CHECKING:
     from vfnb.agents import harness as harness
     from vfnb.agents import harnesses as harnesses
     from vfnb.agents import make_agent as make_agent
+    from vfnb.clients import Embedded as Embedded
     from vfnb.clients import EvalClient as EvalClient
     from vfnb.clients import ModelClient as ModelClient
     from vfnb.clients import Price as Price
     from vfnb.clients import Relay as Relay
     from vfnb.clients import Scripted as Scripted
+    from vfnb.clients import TokenEngine as TokenEngine
+    from vfnb.clients import TrainClient as TrainClient
     from vfnb.dialects import Dialect as Dialect
     from vfnb.errors import ToolError as ToolError
     from vfnb.interception import Completion as Completion
@@ -125,7 +128,7 @@ __version__ = "0.1.0"
 
 _ROOMS: dict[str, str] = {
     "vfnb.agents": "Agent Harness HarnessConfig HarnessSession ScoringConfig Timeouts harness harnesses make_agent",
-    "vfnb.clients": "EvalClient ModelClient Price Relay Scripted",
+    "vfnb.clients": "Embedded EvalClient ModelClient Price Relay Scripted TokenEngine TrainClient",
     "vfnb.dialects": "Dialect",
     "vfnb.errors": "ToolError",
     "vfnb.interception": "Completion Limits SessionStopped",
@@ -170,6 +173,7 @@ __all__ = [
     "DecisionJudge",
     "DecisionJudgeConfig",
     "Dialect",
+    "Embedded",
     "ErrorInfo",
     "EvalClient",
     "EvalConfig",
@@ -230,6 +234,7 @@ __all__ = [
     "TasksetConfig",
     "TextContentPart",
     "Timeouts",
+    "TokenEngine",
     "Tool",
     "ToolCall",
     "ToolError",
@@ -238,6 +243,7 @@ __all__ = [
     "ToolsetConfig",
     "ToolsetTimeout",
     "Trace",
+    "TrainClient",
     "Usage",
     "UserMessage",
     "Validation",

@@ -1,14 +1,25 @@
 """Who answers a call."""
 
+from typing import TYPE_CHECKING
+
 from vfnb.clients.base import ModelClient, ModelRequest, Reply
+from vfnb.clients.engines.base import TokenEngine
 from vfnb.clients.price import Price
 from vfnb.clients.relay import Relay
 from vfnb.clients.resolve import resolve_model
 from vfnb.clients.scripted import Scripted
+from vfnb.utils.lazy import lazy
+
+if TYPE_CHECKING:
+    from vfnb.clients.engines import Embedded as Embedded
+    from vfnb.clients.train import TrainClient as TrainClient
+else:
+    __getattr__ = lazy(__name__, {"engines": "Embedded", "train": "TrainClient"})
 
 EvalClient = Relay
 
 __all__ = [
+    "Embedded",
     "EvalClient",
     "ModelClient",
     "ModelRequest",
@@ -16,5 +27,7 @@ __all__ = [
     "Relay",
     "Reply",
     "Scripted",
+    "TokenEngine",
+    "TrainClient",
     "resolve_model",
 ]

@@ -11,6 +11,7 @@ from vfnb.clients.counting import estimate
 from vfnb.clients.price import Price
 from vfnb.dialects import Dialect, Split, StreamReader
 from vfnb.errors import ModelError
+from vfnb.trace.history import TokenHistory
 from vfnb.types import Messages, Response, Tool
 
 __all__ = ["ModelClient", "ModelRequest", "Reply"]
@@ -18,6 +19,10 @@ __all__ = ["ModelClient", "ModelRequest", "Reply"]
 
 def _none() -> Messages:
     return []
+
+
+def _no_history() -> TokenHistory | None:
+    return None
 
 
 @dataclass(slots=True)
@@ -42,6 +47,8 @@ class ModelRequest:
     deadline: float | None = None
     """Latest end, in seconds of the loop's clock."""
     rollout_id: str = ""
+    history: Callable[[], TokenHistory | None] = _no_history
+    """The tokens that the conversation has already, for clients that go on from them."""
 
 
 @dataclass(slots=True)

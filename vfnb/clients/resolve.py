@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from vfnb.clients.base import ModelClient
+from vfnb.clients.engines.base import TokenEngine
 from vfnb.clients.relay import Relay
 from vfnb.errors import ConfigError
 
 __all__ = ["resolve_model"]
 
 
-def resolve_model(model: str | ModelClient | None) -> ModelClient:
-    """A client; a name is relayed to `OPENAI_BASE_URL`.
+def resolve_model(model: str | ModelClient | TokenEngine | None) -> ModelClient:
+    """A client; a name is relayed to `OPENAI_BASE_URL`, a token engine gets a `TrainClient`.
 
     Raises:
         ConfigError: if there is no model, or it is neither a name nor a client.
     """
     if isinstance(model, ModelClient):
         return model
+    if isinstance(model, TokenEngine):
+        from vfnb.clients.train import TrainClient
+
+        return TrainClient(model)
     if isinstance(model, str) and model:
         return Relay(model)
     if model is None or model == "":

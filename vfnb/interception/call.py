@@ -18,6 +18,7 @@ from vfnb.interception.exchange import Exchange, Whole
 from vfnb.interception.faults import CallCancelled, SessionStopped
 from vfnb.interception.turns import Turn, forwarded
 from vfnb.trace.calls import ModelCall, error_info
+from vfnb.trace.history import token_history
 from vfnb.types import Request, Response, Usage
 
 if TYPE_CHECKING:
@@ -109,6 +110,7 @@ class Call:
             headers=forwarded(self._headers),
             deadline=session.deadline,
             rollout_id=session.rollout_id,
+            history=lambda: token_history(graph, turn.parent, turn.tool_key),
         )
 
     # the answer
