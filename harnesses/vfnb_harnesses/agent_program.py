@@ -149,9 +149,17 @@ class AgentProgram(Harness[ConfigT], Generic[ConfigT]):
         return self.config.dialect or self.DIALECTS[0]
 
     def installed(self, session: HarnessSession) -> Installed:
-        """The installation of this rollout, from `setup` on."""
-        found = session.memory["installed"]
-        assert isinstance(found, Installed)
+        """The installation of this rollout, from `setup` on.
+
+        Raises:
+            HarnessError: `setup` did not run, since another harness calls this one.
+        """
+        found = session.memory.get("installed")
+        if not isinstance(found, Installed):
+            raise HarnessError(
+                f"{self.name!r} was not set up for this rollout: give it, or a subclass of it, as the harness of "
+                "the run instead of calling it from a function"
+            )
         return found
 
     def skill_files(self, folder: str) -> dict[str, bytes]:
@@ -243,7 +251,7 @@ class AgentProgram(Harness[ConfigT], Generic[ConfigT]):
     async def _segment(
         self, session: HarnessSession, task: Task[Any, Any, Any], prompt: Prompt, *, resume: bool
     ) -> Finished:
-        config, box = self.config, session.runtime
+        config, box, installed = self.config, session.runtime, self.installed(session)
         if session.tools:
             await on_worker(lambda: session.mcp_servers)  # its first look starts servers and blocks
         command = self.command(session, task, prompt, resume=resume)
@@ -251,7 +259,7 @@ class AgentProgram(Harness[ConfigT], Generic[ConfigT]):
         check_argv(argv, self.name)
         if config.max_turns is not None and self.MAX_TURNS == "server":
             await session.allow_turns(config.max_turns)
-        env = box_environment(box, self.installed(session)) | dict(command.env) | config.env
+        env = box_environment(box, installed) | dict(command.env) | config.env
         result = await box.run(argv, env)
         reading = await self.read(session, result)
         if reading.session_id is not None:

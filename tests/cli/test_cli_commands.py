@@ -151,6 +151,11 @@ def test_dry_run_prints_a_tree_that_loads(capsys: pytest.CaptureFixture[str]) ->
     assert not Path("runs").exists()
 
 
+def test_dry_run_refuses_a_dialect_that_there_is_not(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["eval", "addition", "-m", "m", "--model.dialect", "chatt", "--dry-run"]) == MISUSED
+    assert "no dialect 'chatt'; known are chat" in capsys.readouterr().err
+
+
 def test_validate_runs_setup_and_gold_checks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with installed(tmp_path / "lib", checked_set=CHECKED):
         assert validate_main(["checked_set"]) == 0
@@ -240,7 +245,7 @@ def test_help_of_one_table(capsys: pytest.CaptureFixture[str]) -> None:
     out = capsys.readouterr().out
     assert re.search(r"--model\.rpm INT +Most calls per minute\.", out)
     assert "--model.api-key-var TEXT" in out
-    assert "(OPENAI_API_KEY)" in out
+    assert "OPENAI_API_KEY" in out
 
 
 def test_other_words(capsys: pytest.CaptureFixture[str]) -> None:
@@ -248,4 +253,4 @@ def test_other_words(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == f"vfnb {vf.__version__}\n"
     assert main([]) == 0
     assert main(["evla"]) == MISUSED
-    assert "no command 'evla'; there are eval and validate" in capsys.readouterr().err
+    assert "no command 'evla'; there are eval, validate" in capsys.readouterr().err

@@ -235,6 +235,19 @@ def test_failures_are_typed(say: Say, kind: type[Exception]) -> None:
     assert upstream.url in str(caught.value) or kind is ContextLengthError
 
 
+@pytest.mark.parametrize(
+    ("body", "told"), [(b"404: Not Found", True), (b'{"error":{"message":"no model m"}}', False)]
+)
+def test_a_route_that_the_server_lacks_leads_to_its_dialect(body: bytes, told: bool) -> None:
+    with Upstream([Say(status=404, raw=body)]) as upstream, pytest.raises(UpstreamRejected) as caught:
+        ask(relay_to(upstream), request())
+    assert caught.value.status == 404 and "answered 404" in str(caught.value)
+    assert ("vf.Relay(..., dialect=...)" in str(caught.value)) is told
+    with Upstream([Say(status=404, raw=body)]) as upstream, pytest.raises(UpstreamRejected) as caught:
+        ask(relay_to(upstream, dialect="chat"), request())
+    assert "dialect=" not in str(caught.value)
+
+
 def test_retries_until_it_works() -> None:
     script: list[Say | str] = [Say(status=500, raw=b"{}"), Say(status=503, raw=b"{}"), "fine"]
     with Upstream(script) as upstream:

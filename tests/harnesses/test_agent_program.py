@@ -214,6 +214,17 @@ def test_a_conversation_goes_on_with_resume(package: str) -> None:
     assert len(trace.branches) == 1 and trace.answer == "reply 2"
 
 
+@pytest.mark.parametrize("runtime", ["inprocess", "subprocess"])
+def test_a_program_that_a_function_calls_says_that_it_was_not_set_up(package: str, runtime: str) -> None:
+    @vf.harness
+    async def user(session: Any, task: Any) -> Any:
+        return await TinyAgent(TinyConfig(package=package)).run(session, task)
+
+    agent = vf.make_agent(user, model=vf.Scripted(["ok"]), runtime=runtime)
+    (error,) = asyncio.run(agent.run(task())).errors
+    assert error.type == "HarnessError" and "was not set up for this rollout" in error.message
+
+
 def test_names_on_the_wire_lead_back_to_the_tasks_tools(package: str) -> None:
     class Armed(TinyAgent):
         SUPPORTS_MCP = True

@@ -36,6 +36,11 @@ def node_program(folder: Path, hooks: dict[str, str] | None = None, **settings: 
     return Npm(npm_package(folder, scripts=hooks), "3.1.4", **({"program": "tiny-node"} | settings))
 
 
+def test_requirements_in_one_text_are_refused() -> None:
+    with pytest.raises(TypeError, match=r"a tuple of requirements, as in \('mine==1\.0',\)"):
+        PyPI("mine==1.0", "1.0")  # type: ignore[arg-type]
+
+
 def install(recipe: Recipe, said: list[str] | None = None) -> Installed:
     return asyncio.run(ensure(recipe, None if said is None else said.append))
 

@@ -143,6 +143,16 @@ def test_nothing_starts_if_one_cannot(tmp_path: Path, settings: dict[str, Any], 
         vf.Comparison.load(tmp_path)
 
 
+def test_a_wrong_name_or_folder_is_told_the_right_one(tmp_path: Path) -> None:
+    both = compared(tmp_path)
+    with pytest.raises(KeyError, match="no harness 'twice' in this comparison; there are once, forgetful"):
+        both["twice"]
+    with pytest.raises(StoreError, match=r"it has no run\.sqlite; .*vf\.Comparison\.load"):
+        vf.load(tmp_path / "all")
+    with pytest.raises(ConfigError, match="settings go into the config of a Harness object"):
+        vf.evaluate(taskset(1), model=vf.Scripted(model), harness={"id": "null"})  # type: ignore[arg-type]
+
+
 def test_a_run_that_ends_first_does_not_cut_the_calls_of_the_other(tmp_path: Path) -> None:
     done = threading.Event()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib.metadata import entry_points
 from typing import Any
 
@@ -42,8 +42,9 @@ def resolve_harness(what: str | Harness[Any] | type[Harness[Any]] | Callable[...
         return what()
     if callable(what) and not inspect.isclass(what):
         return harness(what)
+    hint = "; settings go into the config of a Harness object" if isinstance(what, Mapping) else ""
     raise ConfigError(
-        f"harness={what!r} is neither a name, a Harness nor an async function of (session, task)"
+        f"harness={what!r} is neither a name, a Harness nor an async function of (session, task){hint}"
     )
 
 

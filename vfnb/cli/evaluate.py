@@ -36,6 +36,8 @@ def run(words: Sequence[str]) -> int:
     if "dry_run" in command.switches:
         from vfnb.runs.config import config_text
 
+        if config.model is not None and config.model.dialect is not None:
+            config.model.client()  # refuses a dialect that there is not
         print(config_text(config), end="")
         return 0
     live = config.evaluate()

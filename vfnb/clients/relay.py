@@ -36,6 +36,9 @@ __all__ = ["Relay"]
 _log = logging.getLogger("vfnb.clients")
 _LONGEST_WAIT = 120.0
 _NO_ROUTE = (404, 405, 501)
+_SPEAKS_ANOTHER = (
+    "if the server does not speak {}, say what it speaks: vf.Relay(..., dialect=...) or model.dialect"
+)
 _RETRIED = (UpstreamConnection, UpstreamRateLimited, UpstreamServerError, UpstreamMalformed)
 
 
@@ -192,7 +195,12 @@ class Relay(ModelClient):
 
     async def call(self, request: ModelRequest) -> Reply:
         if self._dialect is None or not self._foreign(request):
-            return await self._call(request, outgoing(request, self.name, ask_usage=self._ask_usage))
+            try:
+                return await self._call(request, outgoing(request, self.name, ask_usage=self._ask_usage))
+            except UpstreamRejected as error:
+                if self._dialect is None and _no_such_route(error):
+                    error.args = (f"{error}; {_SPEAKS_ANOTHER.format(request.dialect.name)}",)
+                raise
         translator = Translator(request, self._dialect, self.name)
         self._tell(request.dialect.name, translator.dropped)
         try:
@@ -294,6 +302,11 @@ def _upstream(name: str) -> Dialect[Any, Any]:
     if type(dialect).request is Dialect.request:
         dialect.request([], [], "", {}, stream=False)  # says what to define
     return dialect
+
+
+def _no_such_route(error: UpstreamRejected) -> bool:
+    """Whether the path was not found; a model that was not found says so in its body."""
+    return error.status in (404, 405) and b"model" not in error.body.lower()
 
 
 def _too_late(deadline: float | None, wait: float) -> bool:

@@ -39,6 +39,10 @@ class PyPI(Recipe):
     check: tuple[str, ...] = field(kw_only=True, default=())
     python: str = field(kw_only=True, default="")
 
+    def __post_init__(self) -> None:
+        if isinstance(self.requirements, str):
+            raise TypeError(f"requirements is a tuple of requirements, as in ({self.requirements!r},)")
+
     @property
     def package(self) -> str:
         """Name of the first requirement."""

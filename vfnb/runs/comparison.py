@@ -48,6 +48,8 @@ class Comparison:
         return cls(Path(dir), {folder.name: Run(folder) for folder in found})
 
     def __getitem__(self, name: str) -> Run:
+        if name not in self.runs:
+            raise KeyError(f"no harness {name!r} in this comparison; there are {', '.join(self.runs)}")
         return self.runs[name]
 
     def __iter__(self) -> Iterator[str]:

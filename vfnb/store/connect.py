@@ -96,7 +96,9 @@ def connect_reader(path: Path) -> sqlite3.Connection:
         StoreError: if there is no such file, or it is damaged, foreign or newer.
     """
     if not path.is_file():
-        raise StoreError(f"no run at {path.parent}: it has no {path.name}")
+        several = any(path.parent.glob(f"*/{path.name}"))
+        hint = "; folders in it have: open one of them, or all with vf.Comparison.load" if several else ""
+        raise StoreError(f"no run at {path.parent}: it has no {path.name}{hint}")
     try:
         db = sqlite3.connect(
             f"file:{quote(str(path.resolve()))}?mode=ro",
