@@ -46,8 +46,8 @@ terminal:  ## install tmux, in which Terminus 2 works, where that can be done wi
 
 test: test-fast test-real  ## all tests
 
-test-fast: $(READY)  ## units and local servers
-	@$(PYTEST)
+test-fast: $(READY)  ## units and local servers, in several processes: they wait more than they compute
+	@$(PYTEST) -n 4 --dist loadfile
 
 programs: $(READY)  ## install the agent programs that the real tests run (4 GB of disk)
 	@-$(BIN)/vfnb harness install $(PROGRAMS)

@@ -62,7 +62,7 @@ def item_values(split: Split) -> list[Any]:
     return [msgspec.json.decode(item) for item in split.all_items()]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(
     before=fields,
     new_before=fields,
@@ -112,7 +112,7 @@ def history_of(split: Split) -> list[Any]:
     return list(json.loads(split.body)["messages"])
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     before=fields,
     after=fields,

@@ -259,7 +259,7 @@ class TextMachine(GraphMachine):
 
 
 SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
-QUICK = settings(max_examples=100, stateful_step_count=30, deadline=None, suppress_health_check=SLOW)
+QUICK = settings(max_examples=40, stateful_step_count=30, deadline=None, suppress_health_check=SLOW)
 LONG = settings(max_examples=1500, stateful_step_count=60, deadline=None, suppress_health_check=SLOW)
 
 TestTokenGraph = GraphMachine.TestCase

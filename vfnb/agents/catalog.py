@@ -53,7 +53,13 @@ def harnesses() -> pd.DataFrame:
     """
     import pandas as pd
 
-    return pd.DataFrame(catalog(), columns=list(COLUMNS))
+    rows = catalog()
+    columns = {name: [row.get(name) for row in rows] for name in COLUMNS}
+    kinds = {
+        name: bool if {type(value) for value in values} == {bool} else object
+        for name, values in columns.items()
+    }
+    return pd.DataFrame({name: pd.Series(values, dtype=kinds[name]) for name, values in columns.items()})
 
 
 def catalog() -> list[dict[str, Any]]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from vfnb.lab.rows import Row
 from vfnb.lab.stats import per_task
+from vfnb.utils.plain import encodable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,4 +36,6 @@ def task_table(rows: Iterable[Row]) -> pd.DataFrame:
 
     found = sorted(per_task(rows), key=lambda stat: (stat.idx is None, stat.idx or 0))
     stats = [asdict(stat) for stat in found]
+    for stat in stats:
+        stat |= {name: encodable(stat[name]) for name in ("task", "name") if stat[name] is not None}
     return pd.DataFrame(stats, columns=list(_COLUMNS)).astype(_COLUMNS)

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from vfnb.lab.schema import Column
+from vfnb.utils.plain import encodable
 
 __all__ = ["table", "typed"]
 
@@ -21,7 +22,7 @@ def typed(kind: str, values: Any) -> Any:
         values: a sequence with None for missing, or a numpy array; times in unix seconds.
     """
     if kind == "text":
-        return pd.array(values, dtype="string")
+        return _texts(values)
     if kind == "float":
         return np.asarray(values, dtype=np.float64)  # None becomes NaN
     if kind == "time":
@@ -41,6 +42,15 @@ def typed(kind: str, values: Any) -> Any:
     mask = np.fromiter((value is None for value in values), dtype=np.bool_, count=len(values))
     filled = np.fromiter((value or 0 for value in values), dtype=dtype, count=len(values))
     return wrap(filled, mask)
+
+
+def _texts(values: Any) -> Any:
+    try:
+        return pd.array(values, dtype="string")
+    except UnicodeEncodeError:  # pyarrow, where it is installed, holds UTF-8 only
+        return pd.array(
+            [encodable(text) if isinstance(text, str) else text for text in values], dtype="string"
+        )
 
 
 def table(columns: Sequence[Column], values: Mapping[str, Any]) -> pd.DataFrame:
