@@ -179,6 +179,39 @@ async def test_an_engine_that_breaks_tells_all_its_callers(engine: vf.Embedded) 
             await call
 
 
+@sync
+async def test_a_request_that_cannot_be_sampled_is_its_own_trouble(engine: vf.Embedded) -> None:
+    odd = sampling(engine, temperature="0.7")
+    others = [asyncio.create_task(engine.generate(ids(engine), sampling(engine))) for _ in range(3)]
+    with pytest.raises(UpstreamServerError, match="the embedded engine failed: "):
+        await engine.generate(ids(engine), odd)
+    for other in others:
+        assert (await other).finish_reason == "stop"
+
+
+@sync
+async def test_an_engine_that_cannot_have_its_memory_says_so_and_can_be_asked_again(
+    engine: vf.Embedded,
+) -> None:
+    engine.max_batch = 10**9
+    with pytest.raises(UpstreamServerError, match="MemoryError"):
+        await engine.generate(ids(engine), sampling(engine))
+    engine.max_batch = 4
+    assert (await engine.generate(ids(engine), sampling(engine))).finish_reason == "stop"
+
+
+@sync
+async def test_closing_does_not_wait_for_others(engine: vf.Embedded) -> None:
+    long = asyncio.create_task(engine.generate(ids(engine), TokenSampling(max_tokens=3000)))
+    await asyncio.sleep(0.1)
+    closing = asyncio.create_task(engine.close())
+    await asyncio.sleep(0.05)
+    await engine.generate(ids(engine), sampling(engine, max_tokens=2))
+    async with asyncio.timeout(3):
+        await closing
+    long.cancel()
+
+
 def test_weights_survive_a_file(tmp_path: Path) -> None:
     _, weights = read_folder(vf.Embedded().path)
     write_safetensors(tmp_path / "model.safetensors", weights)

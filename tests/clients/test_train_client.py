@@ -261,6 +261,41 @@ def test_what_would_change_the_answer_and_cannot_be_done_is_refused(setting: dic
     assert not engine.asked and rollout.trace.calls[0].error is not None
 
 
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {"max_tokens": "5"},
+        {"max_tokens": 0},
+        {"temperature": "0.7"},
+        {"temperature": -1},
+        {"temperature": 1e-320},
+        {"top_p": 0},
+        {"min_p": 2},
+        {"top_k": "x"},
+        {"seed": 1.5},
+        {"stop": [1]},
+        {"stop": [""]},
+    ],
+)
+def test_a_setting_that_is_none_is_the_programs_mistake(setting: dict[str, Any]) -> None:
+    engine = Told([think("a"), think("b")])
+    with served(vf.TrainClient(engine)) as rollout:
+        [(status, raw)] = post(rollout, body([user("Hi")], **setting))
+        assert status == 400 and next(iter(setting)) in json.loads(raw)["error"]["message"]
+        assert ask(rollout, [user("Hi")])["content"] == "a"  # the rollout goes on
+
+
+def test_weights_that_change_in_the_middle_of_a_run_are_not_recorded_as_the_old_ones() -> None:
+    engine = vf.Embedded()
+    client = vf.TrainClient(engine)
+    client.identity()
+    with served(client) as rollout:
+        ask(rollout, [user("3 + 4?")])
+        engine.load({name: array * 1.01 for name, array in engine.network.weights.items()})
+        [(status, raw)] = post(rollout, body([user("3 + 4?")]))
+    assert status == 400 and "weights have changed since the run began" in raw.decode()
+
+
 def test_a_full_context_is_the_providers_own_error() -> None:
     engine = Told([think("a")], limit=20)
     with served(vf.TrainClient(engine)) as rollout:

@@ -197,3 +197,24 @@ def test_stop_finds_what_cleared_its_environment_and_left_its_session(tmp_path: 
 
     loops.engine().run(main())
     assert not any(alive(int(pid)) for pid in pids.read_text().split())
+
+
+def test_a_warden_that_fell_behind_does_not_take_its_owner_for_dead(tmp_path: Path) -> None:
+    guard = warden.Warden()
+    program = subprocess.Popen(["sleep", "60"], env={**os.environ, **guard.guard()})
+    first = guard.pid
+    assert first is not None
+    os.kill(first, signal.SIGSTOP)
+    number = 0
+    while guard.pid == first and number < 20_000:  # until its pipe is full and another takes over
+        guard.watch(tmp_path / f"{warden.FOLDER}{number}")
+        number += 1
+    assert guard.pid != first
+    os.kill(first, signal.SIGCONT)
+    psutil.wait_procs([psutil.Process(first)] if psutil.pid_exists(first) else [], timeout=15)
+    try:
+        assert program.poll() is None
+    finally:
+        program.kill()
+        program.wait()
+        guard.close()

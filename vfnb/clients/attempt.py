@@ -118,6 +118,7 @@ async def _read(
             permit.release(int(found[-1]) if found else None)
 
         reply.chunks = UpstreamStream(answer, first, done, request.deadline, target.shown)
+        reply.secrets = target.secrets
         return reply
     reply.first_byte = time.time()
     try:

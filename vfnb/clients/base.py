@@ -64,6 +64,8 @@ class Reply:
     """Raw stream; raises `ModelError`s. Closing it (`aclose`) ends the upstream call."""
     reader: StreamReader | None = None
     """Reads `chunks` and gives what the program gets, if they are in another dialect than the request."""
+    secrets: Callable[[], tuple[str, ...]] = tuple
+    """What an error inside the stream may not repeat, e.g. the key; some servers do."""
     dropped: list[str] = field(default_factory=list)
     """What of the request could not be carried to the upstream's dialect."""
     tokens: Any = None

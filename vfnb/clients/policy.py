@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import math
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from vfnb.clients.engines.base import TokenSampling
@@ -29,6 +30,37 @@ _NEUTRAL: dict[str, tuple[Any, ...]] = {
     "tool_choice": ("auto", "none", None),
 }
 """Values that change nothing."""
+
+
+_RULES: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "max_tokens": ("a whole number of at least 1", lambda value: _whole(value) and value >= 1),
+    "temperature": (
+        "0, or a number from 1e-3 to 100",
+        lambda value: _real(value) and (value == 0 or 1e-3 <= value <= 100),
+    ),
+    "top_p": ("a number above 0 and at most 1", lambda value: _real(value) and 0 < value <= 1),
+    "top_k": ("a whole number", lambda value: _whole(value)),
+    "min_p": ("a number from 0 to 1", lambda value: _real(value) and 0 <= value <= 1),
+    "seed": ("a whole number", lambda value: _whole(value)),
+    "stop": (
+        "a list of texts, none of them empty",
+        lambda value: isinstance(value, list) and all(isinstance(text, str) and text for text in value),
+    ),
+}
+
+
+def _whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _real(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _checked(name: str, value: Any) -> None:
+    told, right = _RULES[name]
+    if not right(value):
+        raise UpstreamRejected(f"{name}={value!r} must be {told}", status=400)
 
 
 class Policy:
@@ -76,7 +108,8 @@ def policy(
     for name, value in values.items():
         if value is None:
             continue
-        if name in _NUMBERS or name == "stop":
+        if name in _RULES:
+            _checked(name, value)
             sent[name] = value
         elif name in _NEUTRAL and any(value == neutral for neutral in _NEUTRAL[name]):
             continue

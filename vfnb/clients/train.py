@@ -18,7 +18,7 @@ from vfnb.clients.policy import Policy, policy
 from vfnb.clients.rendering import Offer, Prompt, answer
 from vfnb.clients.template import Template, template
 from vfnb.dialects import Splitter
-from vfnb.errors import ContextLengthError, UpstreamMalformed, UpstreamTimeout
+from vfnb.errors import ContextLengthError, UpstreamMalformed, UpstreamRejected, UpstreamTimeout
 from vfnb.trace.tokens import TokenTurn
 from vfnb.types import Response, Usage
 from vfnb.utils.ids import new_id
@@ -42,6 +42,7 @@ class TrainClient(ModelClient):
         self.name = engine.model
         self._renderer = renderer
         self._template: Template | None = None
+        self._promised: dict[str, Any] | None = None
 
     @property
     def template(self) -> Template:
@@ -59,7 +60,15 @@ class TrainClient(ModelClient):
         _ = self.template
 
     def identity(self) -> dict[str, Any]:
-        return self.engine.identity() | {"renderer": self.template.name}
+        self._promised = self.engine.identity()
+        return self._promised | {"renderer": self.template.name}
+
+    def _unchanged(self) -> None:
+        """The rollouts of a run are told by its model: other weights in the middle would be recorded as these."""
+        if self._promised is not None and self.engine.identity() != self._promised:
+            raise UpstreamRejected(
+                "the engine's weights have changed since the run began; load weights between runs", status=400
+            )
 
     async def count(self, request: ModelRequest) -> int:
         """The prompt's tokens, counted."""
@@ -82,6 +91,7 @@ class TrainClient(ModelClient):
 
     async def _answer(self, request: ModelRequest) -> Reply:
         await self.engine.start()
+        self._unchanged()
         settings = self._policy(request)
         offer = Offer(request.tools)
         prompt = await self.template.prompt(request, offer)
@@ -93,6 +103,7 @@ class TrainClient(ModelClient):
             )
         made = await self.engine.generate(prompt.ids, settings.sampling)
         _check(made)
+        self._unchanged()
         return Reply(
             response=self._response(request, made, offer, settings, len(prompt.ids)),
             tokens=_turn(prompt, made),

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from vfnb.clients.address import struck
 from vfnb.clients.base import ModelRequest, Reply
 from vfnb.dialects.translation import shown
 from vfnb.errors import ContextLengthError, ModelError, UpstreamCut, UpstreamMalformed, UpstreamServerError
@@ -204,7 +205,7 @@ class Call:
         reader.close()
         record.end = time.time()
         if not reader.complete or reader.error is not None:
-            await self._cut(reader, failed)
+            await self._cut(reader, failed, reply.secrets())
             return
         response = self._finished(reader)
         answer = await self._commit(response, reply)
@@ -221,14 +222,16 @@ class Call:
         except ValueError as error:
             raise UpstreamMalformed(f"the stream cannot be put together: {error}", status=200) from error
 
-    async def _cut(self, reader: StreamReader, failed: Exception | None) -> None:
+    async def _cut(self, reader: StreamReader, failed: Exception | None, secrets: Iterable[str]) -> None:
         """A stream that broke off, or that ended with an error of the upstream's."""
         self._record.partial_text = reader.partial_text
         if reader.error is not None:
-            text = str(reader.error.get("message") or reader.error)
+            text = struck(str(reader.error.get("message") or reader.error), secrets)
+            held = struck(reader.held.decode("utf-8", "surrogateescape"), secrets)
             kind = ContextLengthError if reader.overflowed(self._turn.dialect) else UpstreamServerError
             await self._failed(
-                kind(f"the upstream ended its stream with an error: {text}", status=200), reader.held
+                kind(f"the upstream ended its stream with an error: {text}", status=200),
+                held.encode("utf-8", "surrogateescape"),
             )
         else:
             text = "the upstream's stream ended before its last event"

@@ -11,6 +11,7 @@ import contextlib
 import itertools
 import os
 import secrets
+import signal
 import subprocess
 import sys
 import threading
@@ -76,6 +77,11 @@ class Warden:
 
         It has no marks itself: if we run inside a box, it must live on when that is cleared.
         """
+        if (
+            self.pid is not None
+        ):  # it is gone, or so far behind that its pipe is full: it must not take us for dead
+            with contextlib.suppress(OSError):
+                os.kill(self.pid, signal.SIGKILL)
         self.close()
         read, write = os.pipe()
         tags = self.number << _BOXES, (self.number + 1) << _BOXES

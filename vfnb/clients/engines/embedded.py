@@ -174,7 +174,7 @@ class Embedded(TokenEngine):
             if self._thread is None:
                 self._thread = threading.Thread(target=self._serve, name="vfnb-embedded", daemon=True)
                 self._thread.start()
-            self._lock.notify()
+            self._lock.notify_all()
         try:
             return await request.done
         except asyncio.CancelledError:
@@ -183,25 +183,23 @@ class Embedded(TokenEngine):
 
     def _serve(self) -> None:
         running: list[_Request] = []
-        cache = self.network.cache(self.max_batch)
+        cache: Cache | None = None
         while True:
             with self._lock:
                 while not self._waiting and not running:
                     if self._closing:
                         self._thread = None
+                        self._lock.notify_all()
                         return
                     self._lock.wait()
-                admitted = [
-                    self._waiting.popleft()
-                    for _ in range(min(len(self._waiting), self.max_batch - len(running)))
-                ]
+                free = self.max_batch - len(running)
+                admitted = [self._waiting.popleft() for _ in range(min(len(self._waiting), free))]
             try:
+                cache = cache or self.network.cache(self.max_batch)
                 self._round(running, admitted, cache)
             except Exception as error:  # whoever waits must hear of it
                 for request in (*running, *admitted):
-                    request.fail(
-                        UpstreamServerError(f"the embedded engine failed: {type(error).__name__}: {error}")
-                    )
+                    request.fail(error)
                 running.clear()
 
     def _round(self, running: list[_Request], admitted: list[_Request], cache: Cache) -> None:
@@ -224,11 +222,19 @@ class Embedded(TokenEngine):
         self._leave(running, cache)
 
     def _take(self, request: _Request, logits: NDArray[np.float32]) -> None:
-        token, logprob = sample(logits, request.sampling, request.random)
-        request.ids.append(token)
-        request.logprobs.append(logprob)
+        """One token more for a request. What is wrong with it is its own trouble, and not the batch's."""
         sampling = request.sampling
-        if token in sampling.stop_token_ids or (sampling.stop and self._said(request)):
+        try:
+            token, logprob = sample(logits, sampling, request.random)
+            request.ids.append(token)
+            request.logprobs.append(logprob)
+            said = bool(sampling.stop) and self._said(request)
+        except Exception as error:
+            request.fail(error)
+            request.cancelled = True
+            request.ids.append(0)  # it leaves at the end of the round
+            return
+        if said or token in sampling.stop_token_ids:
             request.finish = "stop"
         elif len(request.ids) >= request.limit:
             request.finish = "length"
@@ -250,12 +256,16 @@ class Embedded(TokenEngine):
                     cache.move(len(running), slot)
 
     async def close(self) -> None:
+        """End the thread, unless somebody else uses the engine."""
+        await asyncio.to_thread(self._end)
+
+    def _end(self) -> None:
         with self._lock:
+            if self._waiting or self._thread is None:
+                return
             self._closing = True
-            self._lock.notify()
-            thread = self._thread
-        if thread is not None:
-            await asyncio.to_thread(thread.join)
+            self._lock.notify_all()
+            self._lock.wait_for(lambda: self._thread is None or not self._closing, timeout=5.0)
 
     def __repr__(self) -> str:
         return f"Embedded({self.model!r})"
@@ -283,7 +293,8 @@ class _Request:
         self._settle(lambda done: done.set_result(answer))
 
     def fail(self, error: Exception) -> None:
-        self._settle(lambda done: done.set_exception(error))
+        told = UpstreamServerError(f"the embedded engine failed: {type(error).__name__}: {error}")
+        self._settle(lambda done: done.set_exception(told))
 
     def _settle(self, then: Any) -> None:
         done, loop = self.done, self.loop
