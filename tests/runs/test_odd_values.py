@@ -151,7 +151,7 @@ def test_many_tasks_start_soon(tmp_path: Path) -> None:
     run = vf.evaluate(tasks, model=vf.Scripted(lambda messages: "a", latency=60), dir=tmp_path / "run")
     took = time.monotonic() - begun
     run.cancel()
-    assert took < 10  # 25 s when each task searched its class anew
+    assert took < 20  # 25 s on an idle machine when each task searched its class anew
 
 
 def test_half_characters_and_huge_numbers_in_logs_tools_and_sampling(tmp_path: Path) -> None:
