@@ -16,6 +16,7 @@ from vfnb.clients.engines.base import TokenEngine
 from vfnb.clients.jinja import Jinja
 from vfnb.clients.rendering import Offer, Prompt, plain_messages
 from vfnb.errors import ConfigError, MissingExtra, UpstreamRejected
+from vfnb.trace.history import TokenHistory
 from vfnb.types import Message
 
 __all__ = ["Template", "template"]
@@ -46,21 +47,21 @@ class Template:
             UpstreamRejected: the messages have something that the template cannot show.
         """
         messages = request.messages()
-        if sum(len(message.text) for message in messages[-8:]) < _LONG and request.history() is not None:
-            return self._make(request, messages, offer)
-        return await asyncio.to_thread(self._make, request, messages, offer)
+        history = request.history()
+        if history is not None and sum(len(message.text) for message in messages[-8:]) < _LONG:
+            return self._make(history, messages, offer)
+        return await asyncio.to_thread(self._make, history, messages, offer)
 
-    def _make(self, request: ModelRequest, messages: list[Message], offer: Offer) -> Prompt:
+    def _make(self, history: TokenHistory | None, messages: list[Message], offer: Offer) -> Prompt:
         try:
-            return self._bridged(request, messages, offer) or self._whole(messages, offer)
+            return self._bridged(history, messages, offer) or self._whole(messages, offer)
         except (ValueError, TypeError, KeyError) as error:
             raise UpstreamRejected(
                 f"the template {self.name!r} cannot show these messages: {error}", status=400
             ) from error
 
-    def _bridged(self, request: ModelRequest, messages: list[Message], offer: Offer) -> Prompt | None:
+    def _bridged(self, history: TokenHistory | None, messages: list[Message], offer: Offer) -> Prompt | None:
         """Only what is new is rendered; None if the template writes the history anew."""
-        history = request.history()
         if history is None or history.messages >= len(messages):
             return None
         known = history.ids.tolist()

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from vfnb.trace import Trace
     from vfnb.trace.graph import MessageGraph, Node
 
-__all__ = ["Plot", "plot_trace"]
+__all__ = ["Plot", "lanes_style", "plot_trace"]
 
 PLOTLY = "application/vnd.plotly.v1+json"
 
@@ -142,14 +142,21 @@ def _figure(
     figure.update_layout(
         title={"text": escape(title), "yref": "container", "y": 0.96, "yanchor": "top"},
         height=min(900, 190 + 36 * places.lanes),
+    )
+    return lanes_style(figure, "messages, in time from left to right", legend_y=1)
+
+
+def lanes_style(figure: go.Figure, title: str, *, legend_y: float) -> go.Figure:
+    """How drawings of lanes look: no grid, the first lane above, time to the right under `title`."""
+    figure.update_layout(
         margin={"l": 20, "r": 20, "t": 80, "b": 50},
         paper_bgcolor="rgba(0,0,0,0)",
         plot_bgcolor="rgba(128,128,128,0.06)",
         font={"color": "rgb(128,128,128)"},
-        legend={"orientation": "h", "x": 0, "y": 1, "yanchor": "bottom"},
+        legend={"orientation": "h", "x": 0, "y": legend_y, "yanchor": "bottom"},
         hovermode="closest",
     )
-    figure.update_xaxes(title="messages, in time from left to right", showgrid=False, zeroline=False)
+    figure.update_xaxes(title=title, showgrid=False, zeroline=False)
     figure.update_yaxes(autorange="reversed", showticklabels=False, showgrid=False, zeroline=False)
     return figure
 

@@ -7,7 +7,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from vfnb.errors import ConfigError
-from vfnb.lab.figures import Plot, plot_trace
+from vfnb.lab.figures import Plot, lanes_style, plot_trace
 from vfnb.lab.html import esc
 
 if TYPE_CHECKING:
@@ -53,17 +53,7 @@ def _figure(plots: Mapping[str, Plot]) -> go.Figure:
             listed.add(part.name)
             figure.add_trace(part, row=1, col=column)
         figure.layout.height = max(figure.layout.height or 0, plot.figure.layout.height)
-    figure.update_layout(
-        margin={"l": 20, "r": 20, "t": 80, "b": 50},
-        paper_bgcolor="rgba(0,0,0,0)",
-        plot_bgcolor="rgba(128,128,128,0.06)",
-        font={"color": "rgb(128,128,128)"},
-        legend={"orientation": "h", "x": 0, "y": 1.12, "yanchor": "bottom"},
-        hovermode="closest",
-    )
-    figure.update_xaxes(title="messages, in time", showgrid=False, zeroline=False)
-    figure.update_yaxes(autorange="reversed", showticklabels=False, showgrid=False, zeroline=False)
-    return figure
+    return lanes_style(figure, "messages, in time", legend_y=1.12)
 
 
 def _drawing(plots: Mapping[str, Plot]) -> str:

@@ -147,11 +147,9 @@ class Embedded(TokenEngine):
     def _random(self, prompt: Ids, sampling: TokenSampling) -> np.random.Generator:
         if sampling.seed is not None:
             return np.random.default_rng(abs(sampling.seed))
-        key = prompt.tobytes()
-        self._asked[hashlib.blake2b(key, digest_size=16).digest()] += 1
-        number = self._asked[hashlib.blake2b(key, digest_size=16).digest()]
-        entropy = int.from_bytes(hashlib.blake2b(key, digest_size=16).digest(), "little")
-        return np.random.default_rng([abs(self.seed), number, entropy])
+        key = hashlib.blake2b(prompt.tobytes(), digest_size=16).digest()
+        self._asked[key] += 1
+        return np.random.default_rng([abs(self.seed), self._asked[key], int.from_bytes(key, "little")])
 
     async def score(self, token_ids: Sequence[int] | Ids) -> NDArray[np.float32]:
         network = self.network
@@ -232,7 +230,6 @@ class Embedded(TokenEngine):
         except Exception as error:
             request.fail(error)
             request.cancelled = True
-            request.ids.append(0)  # it leaves at the end of the round
             return
         if said or token in sampling.stop_token_ids:
             request.finish = "stop"
