@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from vfnb.clients import ModelClient as ModelClient
     from vfnb.clients import Price as Price
     from vfnb.clients import Relay as Relay
+    from vfnb.clients import Replay as Replay
     from vfnb.clients import Scripted as Scripted
     from vfnb.clients import TokenEngine as TokenEngine
     from vfnb.clients import TrainClient as TrainClient
@@ -128,7 +129,7 @@ __version__ = "0.1.0"
 
 _ROOMS: dict[str, str] = {
     "vfnb.agents": "Agent Harness HarnessConfig HarnessSession ScoringConfig Timeouts harness harnesses make_agent",
-    "vfnb.clients": "Embedded EvalClient ModelClient Price Relay Scripted TokenEngine TrainClient",
+    "vfnb.clients": "Embedded EvalClient ModelClient Price Relay Replay Scripted TokenEngine TrainClient",
     "vfnb.dialects": "Dialect",
     "vfnb.errors": "ToolError",
     "vfnb.interception": "Completion Limits SessionStopped",
@@ -208,6 +209,7 @@ __all__ = [
     "ReferenceJudgeConfig",
     "RefusalContentPart",
     "Relay",
+    "Replay",
     "Request",
     "Response",
     "RubricJudge",

@@ -21,6 +21,7 @@ __all__ = [
     "MissingExtra",
     "MissingFile",
     "ModelError",
+    "ReplayDiverged",
     "RunNotFinished",
     "RuntimeFault",
     "ScoringError",
@@ -161,6 +162,10 @@ class UpstreamCut(ModelError):
     """A stream ended before its terminal event; what came is recorded as a partial call."""
 
     retryable = True
+
+
+class ReplayDiverged(ModelError):
+    """A replayed program asked for something that is not in the record; the message has the first difference."""
 
 
 class RuntimeFault(VfnbError):

@@ -12,9 +12,10 @@ from vfnb.utils.lazy import lazy
 
 if TYPE_CHECKING:
     from vfnb.clients.engines import Embedded as Embedded
+    from vfnb.clients.replay import Replay as Replay
     from vfnb.clients.train import TrainClient as TrainClient
 else:
-    __getattr__ = lazy(__name__, {"engines": "Embedded", "train": "TrainClient"})
+    __getattr__ = lazy(__name__, {"engines": "Embedded", "replay": "Replay", "train": "TrainClient"})
 
 EvalClient = Relay
 
@@ -25,6 +26,7 @@ __all__ = [
     "ModelRequest",
     "Price",
     "Relay",
+    "Replay",
     "Reply",
     "Scripted",
     "TokenEngine",

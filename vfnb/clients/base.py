@@ -73,6 +73,8 @@ class Reply:
     sampling_sent: dict[str, Any] = field(default_factory=dict)
     """The settings that the model got."""
     served_model: str = ""
+    replayed: bool = False
+    """The answer came from a record, not from a model."""
     failed: list[ModelError] = field(default_factory=list)
     """Tries that failed before this answer."""
     first_byte: float | None = None
@@ -112,6 +114,10 @@ class ModelClient(ABC):
     def settings(self) -> dict[str, Any] | None:
         """The arguments that make this client again, as TOML values without secrets; None if no file can."""
         return None
+
+    def asks(self) -> tuple[ModelClient, ...]:
+        """Other clients that this one passes calls on to."""
+        return ()
 
     def check(self) -> None:  # noqa: B027 -- optional
         """Fail early on what cannot work.

@@ -120,6 +120,7 @@ class Call:
         self._record.sampling_sent = reply.sampling_sent
         self._record.served_model = reply.served_model
         self._record.dropped = reply.dropped
+        self._record.replayed = reply.replayed
         if reply.failed:
             self._tries(reply.failed)
         if reply.chunks is not None:

@@ -10,6 +10,7 @@ from concurrent.futures import Future
 
 from vfnb import loops
 from vfnb.agents import Agent, Ids
+from vfnb.clients import ModelClient
 from vfnb.interception import ServerPool
 from vfnb.lab.rows import Row
 from vfnb.runs.budget import Budget
@@ -76,7 +77,7 @@ class Live:
         if reason is not None:
             self.reason = reason
             self._queue.clear()
-        _using[id(self.agent.client)] += 1
+        _using.update(id(client) for client in _clients(self.agent.client))
         self._main = asyncio.get_running_loop().create_task(self._run())
 
     def stop(self, reason: str) -> None:
@@ -153,17 +154,23 @@ class Live:
 
     async def _close(self, *, finished: bool) -> None:
         state = "finished" if finished else "stopped"
-        client = self.agent.client
-        _using[id(client)] -= 1
+        clients = _clients(self.agent.client)
+        _using.subtract(id(client) for client in clients)
         try:
             await self.tools.close()
             await self.pool.close()
-            if _using[id(client)] <= 0:  # else calls of another run would break off
-                del _using[id(client)]
-                await client.close()
+            for client in clients:
+                if _using[id(client)] <= 0:  # else calls of another run would break off
+                    del _using[id(client)]
+                    await client.close()
             await close_idle()
         finally:
             try:
                 await self.store.set_meta(state=state, reason=self.reason, ended=time.time())
             finally:
                 await asyncio.to_thread(self.store.close)
+
+
+def _clients(client: ModelClient) -> list[ModelClient]:
+    """A client and all that it passes calls on to."""
+    return [client, *(inner for asked in client.asks() for inner in _clients(asked))]

@@ -23,6 +23,7 @@ from vfnb.store import CONFIG_NAME, RunReader, RunStore
 if TYPE_CHECKING:
     import pandas as pd
 
+    from vfnb.clients import ModelClient
     from vfnb.exchange.credit import Advantage
     from vfnb.exchange.notes import ExportReport
     from vfnb.exchange.training import SampleList
@@ -30,6 +31,11 @@ if TYPE_CHECKING:
     from vfnb.lab.sample import Samples
     from vfnb.lab.stats import Summary
     from vfnb.lab.views import RunView
+    from vfnb.runs.forks import Fork
+    from vfnb.runs.source import Source
+    from vfnb.runs.start import Prepared
+    from vfnb.trace import Trace
+    from vfnb.types import SamplingConfig
 
 __all__ = ["Run", "load"]
 
@@ -50,11 +56,14 @@ class Run:
         config: dict[str, Any] | None = None,
         live: Live | None = None,
         notes: Sequence[str] = (),
+        prepared: Prepared | None = None,
     ) -> None:
         self.dir = dir
         self.config: dict[str, Any] = config if config is not None else read_config(dir / CONFIG_NAME)
         self.notes = tuple(notes)
         self._live = live
+        self._prepared = prepared
+        """What it was started from, in the process that started it."""
         self._shown_in: str | None = None
         """The cell that has a view of this run, because it waited for it."""
         self._reader = RunReader(dir)
@@ -200,6 +209,52 @@ class Run:
             skip_invalid=skip_invalid,
             overwrite=overwrite,
         )
+
+    def fork(
+        self,
+        trace: Trace | str | int,
+        node: Any,
+        n: int = 8,
+        *,
+        model: str | ModelClient | None = None,
+        sampling: SamplingConfig | dict[str, Any] | None = None,
+        harness: Any = None,
+        taskset: Source | None = None,
+        **settings: Any,
+    ) -> Fork:
+        """Run a rollout again `n` times: replayed up to and with one of its messages, live from there.
+
+        The program starts anew in a fresh box and gets the recorded replies, so that its tools run again; then
+        the model answers. The forks are a run of their own in `<run>/forks/`, in the group of the trace, and are
+        compared with it. The same call later goes on with what is done; a larger `n` adds to it.
+
+        Args:
+            trace: a trace of this run, its id (or the beginning), or its position in `run.traces`.
+            node: the message, or its index in `trace.nodes`: of a reply, what comes after it is live; of a
+                message to the model, the reply to it is.
+            n: how many forks.
+            model: who answers after the replay; the run's model by default.
+            sampling: overrides, over those of the run.
+            harness: another one than the run's.
+            taskset: where the task comes from; needed for a run that was not started here from objects and whose
+                config does not name a taskset that can be loaded.
+            settings: `concurrency, runtime, limits, timeouts, scoring, retries, max_tokens, max_cost, fresh`.
+
+        Raises:
+            ConfigError: there is no such message, or the task, harness or model is not known here any more.
+        """
+        from vfnb.runs.forking import fork
+
+        return fork(
+            self, trace, node, n, model=model, sampling=sampling, harness=harness, taskset=taskset, **settings
+        )
+
+    @property
+    def forks(self) -> list[Fork]:
+        """The forks of its traces, oldest first."""
+        from vfnb.runs.forks import forks_of
+
+        return forks_of(self)
 
     def _env(self) -> str:
         """The taskset's name: of `package.module:Sums` and `python:Sums` it is `Sums`."""

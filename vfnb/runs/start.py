@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +95,8 @@ class Prepared:
     concurrency: int
     resume: bool
     fresh: bool
+    origin: dict[str, Any] = field(default_factory=dict)
+    """What the run came from, for its file."""
 
     def start(self, folder: Path | None = None) -> Run:
         """Match with what is on disk, start, return.
@@ -108,7 +110,7 @@ class Prepared:
         """
         folder = folder or self.folder
         live, notes = loops.engine().run(_start(self, folder))
-        return Run(folder, config=plain(self.config), live=live, notes=notes)
+        return Run(folder, config=plain(self.config), live=live, notes=notes, prepared=self)
 
 
 def prepare(
@@ -196,7 +198,7 @@ def stable_setting(setting: dict[str, Any]) -> dict[str, Any]:
 
 
 async def _start(run: Prepared, folder: Path) -> tuple[Live, list[str]]:
-    store = RunStore.create_or_open(folder, headline(run.config), fresh=run.fresh)
+    store = RunStore.create_or_open(folder, headline(run.config) | run.origin, fresh=run.fresh)
     try:
         if not run.resume and not run.fresh:
             with store.reader() as reader:

@@ -117,6 +117,8 @@ class ModelCall(msgspec.Struct, kw_only=True, omit_defaults=True):
     """The prompt lacks reasoning that an earlier reply had: the harness did not send it back."""
     transport: str = "http"
     """`http` or `inprocess`."""
+    replayed: bool = False
+    """Answered from the record of another trace (`vf.Replay`): not sampled, not paid."""
     agent_note: str | None = None
 
     @property
