@@ -17,6 +17,7 @@ LATE: dict[str, str] = {
     "Trace.text": "vfnb.lab.display:trace_text",
     "Branch.bundle": "vfnb.lab.display:branch_bundle",
     "Branch.text": "vfnb.lab.display:branch_text",
+    "Branch.tokens": "vfnb.lab.token_view:token_view",
     "Task.bundle": "vfnb.lab.display:task_bundle",
     "Task.text": "vfnb.lab.display:task_text",
     "Taskset.bundle": "vfnb.lab.display:taskset_bundle",

@@ -86,7 +86,8 @@ class Run:
     @property
     def traces(self) -> TraceList:
         """The traces, unfinished ones too; each is read when it is looked at."""
-        return TraceList(self._reader, self._mark)
+        engine = getattr(self._live.agent.client, "engine", None) if self._live else None
+        return TraceList(self._reader, self._mark, engine and engine.tokenizer)
 
     @property
     def rewards(self) -> pd.DataFrame:

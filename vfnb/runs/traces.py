@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import overload
+from typing import Any, overload
 
 from vfnb.errors import StoreError
 from vfnb.store import RunReader
@@ -21,11 +21,13 @@ class TraceList(Sequence[Trace]):
     Args:
         reader: the run.
         mark: stores a tag or a note, `mark(trace_id, kind, text)`.
+        tokenizer: gives the model's tokenizer, if it is known.
     """
 
-    def __init__(self, reader: RunReader, mark: Mark) -> None:
+    def __init__(self, reader: RunReader, mark: Mark, tokenizer: Callable[[], Any] | None = None) -> None:
         self._reader = reader
         self._mark = mark
+        self._tokenizer = tokenizer
         heads = reader.heads("superseded = 0")
         self._ids = [h.id for h in sorted(heads, key=lambda h: (h.task_idx, h.task_key, h.rollout, h.num))]
 
@@ -61,6 +63,7 @@ class TraceList(Sequence[Trace]):
 
     def _bound(self, trace: Trace) -> Trace:
         trace.on_mark(partial(self._mark, trace.id))
+        trace.dag.tokenizer = self._tokenizer
         return trace
 
     def __repr__(self) -> str:

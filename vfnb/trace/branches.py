@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from vfnb.types import Messages
 
 if TYPE_CHECKING:
+    from vfnb.lab.token_view import TokenView
     from vfnb.trace.calls import ModelCall
     from vfnb.trace.causes import Fork
     from vfnb.trace.graph import MessageGraph
@@ -74,6 +75,14 @@ class Branch:
         return any(call.dropped_reasoning for call in self.calls)
 
     # Tokens
+
+    @property
+    def tokens(self) -> TokenView:
+        """The tokens to look at: text and log-probability of each, which are trained; `.frame()` is the table."""
+        from vfnb._late import late
+
+        view: TokenView = late("Branch.tokens", self)
+        return view
 
     def runs(self) -> list[tuple[int, int, bool]]:
         """The branch's tokens as ranges of the columns, `(begin, end, owned)`, neighbours joined."""

@@ -6,7 +6,7 @@ threads may read: take a length first, then look at what lies below it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +43,8 @@ class MessageGraph:
         self.linear = True
         """One branch whose tokens lie in one contiguous range."""
         self.columns: TokenColumns | None = None
+        self.tokenizer: Callable[[], Any] | None = None
+        """Gives the tokenizer of the ids, where this process knows it; no part of a record."""
         self._index: dict[tuple[int, bytes], list[int]] | None = {}
         self.cache: dict[str, Any] = {}
         """Results that readers computed from a version of the graph."""

@@ -11,6 +11,7 @@ import json
 import threading
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vfnb.clients.engines.base import Generation, TokenEngine, TokenSampling
+from vfnb.clients.engines.cores import one_core
 from vfnb.errors import ConfigError, ContextLengthError, MissingExtra, UpstreamServerError
 
 if TYPE_CHECKING:
@@ -194,7 +196,8 @@ class Embedded(TokenEngine):
                 admitted = [self._waiting.popleft() for _ in range(min(len(self._waiting), free))]
             try:
                 cache = cache or self.network.cache(self.max_batch)
-                self._round(running, admitted, cache)
+                with one_core() if self.network.small else nullcontext():
+                    self._round(running, admitted, cache)
             except Exception as error:  # whoever waits must hear of it
                 for request in (*running, *admitted):
                     request.fail(error)
@@ -346,7 +349,8 @@ def _logsumexp(values: NDArray[Any]) -> Any:
 def _score(network: Qwen3, ids: Ids) -> NDArray[np.float32]:
     scores = np.zeros(len(ids), np.float32)
     if len(ids) > 1:
-        logits = network.prefill(ids[:-1], every=True)
+        with one_core() if network.small else nullcontext():
+            logits = network.prefill(ids[:-1], every=True)
         top = logits.max(axis=-1, keepdims=True)
         norm = top[:, 0] + np.log(np.exp(logits - top).sum(axis=-1))
         scores[1:] = logits[np.arange(len(ids) - 1), ids[1:]] - norm

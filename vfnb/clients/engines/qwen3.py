@@ -59,6 +59,8 @@ class Qwen3:
         self.size: int = config.get("head_dim") or config["hidden_size"] // self.heads
         self.vocab: int = config["vocab_size"]
         self.limit: int = config["max_position_embeddings"]
+        self.small: bool = config["hidden_size"] <= 256
+        """Its products are too small to be worth several cores."""
         self._eps: float = config["rms_norm_eps"]
         rope = config.get("rope_parameters") or {}
         theta = rope.get("rope_theta", config.get("rope_theta", 10000.0))

@@ -52,6 +52,12 @@ class FileTokenizer:
             return self._inner.token_to_id(tokens)
         return [self._inner.token_to_id(token) for token in tokens]
 
+    @property
+    def added_tokens_decoder(self) -> dict[int, Any]:
+        """Tokens beside the learned vocabulary, special ones and others, by their ids."""
+        added: dict[int, Any] = self._inner.get_added_tokens_decoder()
+        return added
+
     def __len__(self) -> int:
         return int(self._inner.get_vocab_size())
 
