@@ -179,8 +179,8 @@ def test_tags_and_notes_of_a_stored_trace(tmp_path: Path) -> None:
 
     async def main() -> None:
         with RunStore.create_or_open(tmp_path) as store:
-            await store.tag("t000000", "good")
-            await store.note("t000000", "look at turn 1")
+            await store.mark("t000000", "tag", "good")
+            await store.mark("t000000", "note", "look at turn 1")
             with pytest.raises(StoreError, match="no trace"):
                 await store.tag("nope", "x")
 

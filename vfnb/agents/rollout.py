@@ -310,7 +310,8 @@ class Rollout:
         except Exception as error:  # something that hooks left on it cannot be stored
             self._fail(error, stage="storing")
             self.trace.ok = False
-            self.trace.info, self.trace.tags, self.trace.notes, self.trace.dropped = {}, [], [], None
+            self.trace.info, self.trace.tags, self.trace.notes, self.trace.labels = {}, [], [], {}
+            self.trace.dropped = None
             await self.journal.finish_trace(self.trace)
 
     def _note(self, kind: str, line: str) -> None:

@@ -16,7 +16,7 @@ import pandas as pd
 from vfnb.errors import ConfigError, StoreError
 from vfnb.lab.deep_levels import parts
 from vfnb.lab.schema import CONTEXT, SCHEMA, Column, columns_of, nearest
-from vfnb.lab.sql_levels import SQL_LEVELS, select, trace_columns
+from vfnb.lab.sql_levels import SQL_LEVELS, labels, select, trace_columns
 from vfnb.lab.typed import table, typed
 from vfnb.lab.where import Condition, parse
 from vfnb.store.reader import RunReader
@@ -39,7 +39,8 @@ def frame(
     Args:
         reader: the run.
         level: runs, episodes, traces, branches, messages, calls, tokens, errors or judges.
-        columns: names to read, all by default; `schema(level)` lists them.
+        columns: names to read, all by default; `schema(level)` lists them. The level `traces` has `label_<name>`
+            for each label besides.
         where: an SQL condition over the level's columns, e.g. `"reward < 0.5 AND role = 'assistant'"`.
         version: the score version of `reward`, the newest by default.
 
@@ -52,7 +53,8 @@ def frame(
         ConfigError: an unknown level or column, or a condition that is none; the message has the nearest name.
         StoreError: the file is damaged.
     """
-    known = columns_of(level)
+    more = labels(reader) if level == "traces" else {}
+    known = (*columns_of(level), *more)
     names = [column.name for column in known]
     columns = [columns] if isinstance(columns, str) else columns
     for name in columns or ():
@@ -65,7 +67,7 @@ def frame(
     made: pd.DataFrame
     if level in SQL_LEVELS:
         sql = None if condition is None else condition.sql
-        values = _checked(where, select, reader, level, [column.name for column in wanted], sql, chosen)
+        values = _checked(where, select, reader, level, [column.name for column in wanted], sql, chosen, more)
         made = table(wanted, values)
     else:
         made, unreadable = _deep(reader, level, wanted, condition, where, chosen)
@@ -193,7 +195,8 @@ def rewards(reader: RunReader, version: int | None = None) -> pd.DataFrame:
     """
     chosen = reader.newest() if version is None else version
     heads = reader.query(
-        "SELECT num, id, task_key, rollout, t.reward, ok, stop, traces.error FROM traces "
+        "SELECT num, id, task_key, rollout, t.reward, ok, stop, "
+        "coalesce(traces.error, iif(t.error IS NULL, NULL, 'ScoringError')) FROM traces "
         "LEFT JOIN totals t ON t.trace = num AND t.version = ? WHERE superseded = 0 ORDER BY num",
         (chosen,),
     )

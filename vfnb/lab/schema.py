@@ -123,6 +123,7 @@ agent_s     float  seconds of the agent stage
 finalize_s  float  seconds of the finalize stage
 scoring_s   float  seconds of the scoring stage
 tags        text   its tags, joined by commas
+notes       text   its notes, a line each
 rollout_hash  text  what the rollout depends on
 score_hash    text  what its scores depend on
 """

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from typing import Any
 
-from vfnb.lab.schema import columns_of
+from vfnb.errors import ConfigError, StoreError
+from vfnb.lab.schema import Column, Kind, columns_of
+from vfnb.lab.where import parse
 from vfnb.store.reader import RunReader
 
-__all__ = ["SQL_LEVELS", "select", "trace_columns"]
+__all__ = ["SQL_LEVELS", "labels", "matching", "select", "trace_columns"]
 
 _TOTAL = "LEFT JOIN totals ON totals.trace = traces.num AND totals.version = :version"
 _CONTEXT = {
@@ -55,6 +59,7 @@ _TRACES = _same(
         "tokens_cached": "traces.cached_tokens",
         "tokens_reasoning": "traces.reasoning_tokens",
         "tags": "(SELECT group_concat(text, ',') FROM marks WHERE trace = traces.num AND kind = 'tag')",
+        "notes": "(SELECT group_concat(text, char(10)) FROM marks WHERE trace = traces.num AND kind = 'note')",
     },
 )
 
@@ -105,11 +110,46 @@ SQL_LEVELS: dict[str, tuple[dict[str, str], str]] = {
 """Level -> (expression by column, the rest of the SELECT)."""
 
 
+_LABEL = (
+    "(SELECT {value} FROM marks WHERE trace = traces.num AND kind = 'label' "
+    "AND json_extract(text, '$.name') = '{name}' ORDER BY id DESC LIMIT 1)"
+)
+_VALUE = "json_extract(text, '$.value')"
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_KINDS: dict[str, Kind] = {"true": "bool", "false": "bool", "integer": "int", "real": "float", "text": "text"}
+
+
+def labels(reader: RunReader) -> dict[Column, str]:
+    """A column for each label that traces of the run have, and its expression over `traces`.
+
+    Truth values, whole numbers, numbers or text, whichever holds all of a label's values.
+    """
+    kinds: dict[str, set[Kind]] = {}
+    for name, json_type in reader.query(
+        "SELECT DISTINCT json_extract(text, '$.name'), json_type(text, '$.value') FROM marks "
+        "WHERE kind = 'label' ORDER BY 1"
+    ):
+        if _IDENTIFIER.fullmatch(name):
+            kinds.setdefault(name, set()).update({_KINDS[json_type]} if json_type in _KINDS else ())
+    found = {}
+    for name, seen in kinds.items():
+        kind: Kind = "text" if "text" in seen else next(iter(seen)) if len(seen) == 1 else "float"
+        value = f"CAST({_VALUE} AS TEXT)" if kind == "text" else _VALUE
+        found[Column(f"label_{name}", kind, f"the label {name}")] = _LABEL.format(value=value, name=name)
+    return found
+
+
 def select(
-    reader: RunReader, level: str, names: list[str], condition: str | None, version: int
+    reader: RunReader,
+    level: str,
+    names: list[str],
+    condition: str | None,
+    version: int,
+    more: Mapping[Column, str] = {},
 ) -> dict[str, list[Any]]:
-    """Values by column. `condition` is checked SQL over the level's columns."""
+    """Values by column. `condition` is checked SQL over the level's columns and `more`."""
     expressions, rest = SQL_LEVELS[level]
+    expressions = expressions | {column.name: sql for column, sql in more.items()}
     inner = ", ".join(f'{expression} AS "{name}"' for name, expression in expressions.items())
     wanted = ", ".join(f'"{name}"' for name in names)
     sql = f"SELECT {wanted} FROM (SELECT {inner} {rest})"
@@ -133,3 +173,20 @@ def trace_columns(
     if condition is not None:
         sql += f" WHERE {condition}"
     return [(row[0], tuple(row[1:])) for row in reader.query(sql, {"version": version})]
+
+
+def matching(reader: RunReader, where: str, version: int) -> list[str]:
+    """Ids of the traces for which a condition over the columns of `traces` is true.
+
+    Raises:
+        ConfigError: it is no condition.
+    """
+    more = labels(reader)
+    names = [*(column.name for column in columns_of("traces")), *(column.name for column in more)]
+    condition = parse(where, names).sql
+    try:
+        return select(reader, "traces", ["trace"], condition, version, more)["trace"]
+    except StoreError as error:
+        if "damaged" in str(error):
+            raise
+        raise ConfigError(f"where={where!r} is not a condition: {error}") from error

@@ -104,6 +104,9 @@ def _remarks(trace: Trace) -> list[str]:
     return [
         f"{len(trace.attempts)} earlier attempts failed" if trace.attempts else "",
         f"tags: {one_line(', '.join(map(str, trace.tags)), 200)}" if trace.tags else "",
+        f"labels: {one_line(', '.join(f'{k} {v}' for k, v in trace.labels.items()), 200)}"
+        if trace.labels
+        else "",
         f"notes: {one_line('; '.join(map(str, trace.notes)), 200)}" if trace.notes else "",
         f"info: {one_line(trace.info, 200)}" if trace.info else "",
     ]

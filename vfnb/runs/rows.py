@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+from msgspec import structs
+
 from vfnb.lab.rows import Row
 from vfnb.store import RunReader
 
 __all__ = ["stored_rows"]
 
 
-def stored_rows(reader: RunReader) -> list[Row]:
-    """One record per stored rollout, without reading a message."""
-    scores = {row.trace: row for row in reader.scores()}
+def stored_rows(reader: RunReader, version: int | None = None) -> list[Row]:
+    """One record per stored rollout with the scores of a version (the newest by default), without its messages."""
+    chosen = reader.newest() if version is None else version
+    scores = {row.trace: row for row in reader.scores(chosen)}
     rows = []
-    for head in reader.heads("superseded = 0"):
+    for head in reader.heads("superseded = 0", version=chosen):
         score = scores.get(head.id)
         failed = head.state == "error"
+        if score is not None and score.error is not None and not failed:  # scored anew, in vain
+            head = structs.replace(
+                head, state="error", error="ScoringError", error_boundary="scoring", error_message=score.error
+            )
+            failed = True
         rows.append(
             Row(
                 task=head.task_key,

@@ -6,7 +6,7 @@ import asyncio
 import concurrent.futures
 import contextlib
 import weakref
-from collections.abc import Collection, Generator, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from vfnb.exchange.credit import Advantage
     from vfnb.exchange.notes import ExportReport
     from vfnb.exchange.training import SampleList
+    from vfnb.lab.rescored import Rescored
     from vfnb.lab.rows import Row
     from vfnb.lab.sample import Samples
     from vfnb.lab.stats import Summary
@@ -57,6 +58,7 @@ class Run:
         live: Live | None = None,
         notes: Sequence[str] = (),
         prepared: Prepared | None = None,
+        version: int | None = None,
     ) -> None:
         self.dir = dir
         self.config: dict[str, Any] = config if config is not None else read_config(dir / CONFIG_NAME)
@@ -67,6 +69,8 @@ class Run:
         self._shown_in: str | None = None
         """The cell that has a view of this run, because it waited for it."""
         self._reader = RunReader(dir)
+        self._version = version
+        """The score version to show; the newest one if None."""
         if live is not None:
             _live_runs.add(self)
 
@@ -87,14 +91,14 @@ class Run:
     def traces(self) -> TraceList:
         """The traces, unfinished ones too; each is read when it is looked at."""
         engine = getattr(self._live.agent.client, "engine", None) if self._live else None
-        return TraceList(self._reader, self._mark, engine and engine.tokenizer)
+        return TraceList(self._reader, self._mark, engine and engine.tokenizer, self._version)
 
     @property
     def rewards(self) -> pd.DataFrame:
         """A row per rollout: a column per reward and metric, and `reward, task, rollout, ok, stop, error`."""
         from vfnb.lab.frames import rewards
 
-        return self._marked(rewards(self._reader))
+        return self._marked(rewards(self._reader, self._version))
 
     @property
     def tasks(self) -> pd.DataFrame:
@@ -129,7 +133,96 @@ class Run:
         """
         from vfnb.lab.frames import frame
 
-        return self._marked(frame(self._reader, level, columns=columns, where=where))
+        return self._marked(frame(self._reader, level, columns, where, version=self._version))
+
+    # Scores
+
+    @property
+    def version(self) -> int:
+        """The score version that is shown: the newest one, or the one that `use` has chosen."""
+        return self._reader.newest() if self._version is None else self._version
+
+    @property
+    def scores(self) -> pd.DataFrame:
+        """The score versions, oldest first: label, time, traces, errors, mean reward, weights."""
+        from vfnb.lab.versions import version_table
+
+        return self._marked(version_table(self._reader))
+
+    def use(self, version: int) -> Run:
+        """The same run with the scores of one version in rewards, summary, frames, traces, samples and exports.
+
+        Raises:
+            ConfigError: there is no such version.
+        """
+        from vfnb.lab.versions import check_version
+
+        check_version(self._reader, version)
+        return Run(
+            self.dir,
+            config=self.config,
+            live=self._live,
+            notes=self.notes,
+            prepared=self._prepared,
+            version=version,
+        )
+
+    def rescore(
+        self,
+        rewards: Any = None,
+        *,
+        task: Any = None,
+        judges: Any = None,
+        weights: Mapping[str, float] | None = None,
+        where: str | None = None,
+        label: str | None = None,
+        partial: bool = False,
+    ) -> Rescored:
+        """Score the stored rollouts anew: a new version beside the old ones, which stay as they are.
+
+        No model of the run is called and nothing is imported. What is not scored anew keeps its values.
+
+        Args:
+            rewards: a function or several (a list, or a dict by name), marked by `@vf.reward` or `@vf.metric` or
+                not; they take `trace`, `task` (the stored data) and `state` by name. Also methods of `task`.
+            task: a Task or Taskset class, or an object of one: its data class reads the stored data, and without
+                `rewards` all its metrics, rewards and judges score, in place of all that there was.
+            judges: judges that give a reward; one given n times is asked n times, and the reward is the mean, with
+                its standard error as the metric `<name>_se`.
+            weights: weights of rewards by name.
+            where: SQL over the columns of `frame("traces")`; the other traces keep their scores.
+            label: what to call the version.
+            partial: also of a run that has not finished.
+
+        Raises:
+            RunNotFinished: without `partial`.
+            ConfigError: something cannot be scored on stored rollouts, such as a function that takes `runtime`.
+            HookError: a function has a parameter that no hook can get.
+        """
+        from vfnb.runs.rescoring import rescore
+
+        self._finished("scores", partial)
+        here = loops.current()
+        if here is not None:
+            raise RuntimeError(
+                f"run.rescore() would block the {here.name} loop; call it in a cell or a thread"
+            )
+        made = rescore(
+            self._reader,
+            self._write,
+            base=self.version,
+            rewards=rewards,
+            task=task,
+            judges=judges,
+            weights=weights,
+            where=where,
+            label=label,
+        )
+        if (
+            self._live is not None and not self._live.done.done()
+        ):  # what ends from now on joins the new version
+            self._live.journal.version = made.version
+        return made
 
     def sample(self, n: int = 3, *, seed: int = 0) -> Samples:
         """Some rollouts to read: prompt, completion, rewards."""
@@ -202,7 +295,7 @@ class Run:
                 raise ConfigError(f"export has no option {name!r}; there are {', '.join(known)}")
         options.setdefault("env", self._env())
         return export(
-            self._reader.read_traces(self._reader.trace_ids("superseded = 0")),
+            self._reader.read_traces(self._reader.trace_ids("superseded = 0"), version=self._version),
             format,
             dir,
             ExportOptions(**options),
@@ -340,18 +433,22 @@ class Run:
         self._reader.close()
 
     def _mark(self, trace_id: str, kind: str, text: str) -> None:
-        """Store a tag or a note, through the run's own store while it runs, else by opening it."""
+        """Store a tag, a note or a label."""
+        self._write(lambda store: store.mark(trace_id, kind, text))
+
+    def _write(self, work: Callable[[RunStore], Awaitable[Any]]) -> Any:
+        """Write through the run's own store while it runs, else by opening it."""
         live = self._live if self._live is not None and not self._live.done.done() else None
 
-        async def put() -> None:
+        async def put() -> Any:
             store = live.store if live is not None else RunStore.create_or_open(self.dir)
             try:
-                await (store.tag if kind == "tag" else store.note)(trace_id, text)
+                return await work(store)
             finally:
                 if live is None:
                     store.close()
 
-        loops.engine().run(put())
+        return loops.engine().run(put())
 
     # What displays see
 
@@ -359,12 +456,15 @@ class Run:
         return self._live.total if self._live is not None else int(self._reader.meta().get("planned", 0))
 
     def _rows(self) -> list[Row]:
-        if self._live is not None:
-            return self._live.rows
-        return stored_rows(self._reader)
+        live = self._live
+        if live is not None and self._version is None and not live.done.done():
+            return live.rows
+        if live is not None and self.version == live.journal.version:
+            return live.rows
+        return stored_rows(self._reader, self._version)
 
     def _view(self) -> RunView:
-        return snapshot(self.name, self.dir, self.config, self._live, self._reader, self.notes)
+        return snapshot(self.name, self.dir, self.config, self._live, self._reader, self.notes, self._rows())
 
     def _marked(self, frame: pd.DataFrame) -> pd.DataFrame:
         frame.attrs["complete"] = self.complete

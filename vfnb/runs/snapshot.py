@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from vfnb.installs import under_way
+from vfnb.lab.rows import Row
 from vfnb.lab.stats import summarise
 from vfnb.lab.views import RunState, RunView
 from vfnb.runs.config import names
 from vfnb.runs.live import Live
-from vfnb.runs.rows import stored_rows
 from vfnb.store import RunReader
 
 __all__ = ["snapshot"]
@@ -27,10 +27,11 @@ def snapshot(
     live: Live | None,
     reader: RunReader,
     notes: Sequence[str],
+    found: list[Row],
 ) -> RunView:
-    """What a display of the run shows now. Safe on any thread."""
+    """What a display of the run shows now: `found` has the record of each rollout. Safe on any thread."""
     if live is not None:
-        rows, total, reused, running = live.rows, live.total, len(live.reused), live.running
+        rows, total, reused, running = found, live.total, len(live.reused), live.running
         state, reason = _live_state(live), live.reason
         end = live.ended or time.time()
         elapsed: float | None = end - live.started
@@ -38,7 +39,6 @@ def snapshot(
         eta = elapsed / fresh * (total - len(rows)) if fresh and state == "running" and elapsed else None
     else:
         meta = reader.meta()
-        found = stored_rows(reader)
         rows = [row for row in found if row.end_state is not None]
         running = len(found) - len(rows)
         total = max(int(meta.get("planned", 0)), len(found))

@@ -20,14 +20,22 @@ class TraceList(Sequence[Trace]):
 
     Args:
         reader: the run.
-        mark: stores a tag or a note, `mark(trace_id, kind, text)`.
+        mark: stores a tag, a note or a label, `mark(trace_id, kind, text)`.
         tokenizer: gives the model's tokenizer, if it is known.
+        version: whose scores the traces have; each one's newest by default.
     """
 
-    def __init__(self, reader: RunReader, mark: Mark, tokenizer: Callable[[], Any] | None = None) -> None:
+    def __init__(
+        self,
+        reader: RunReader,
+        mark: Mark,
+        tokenizer: Callable[[], Any] | None = None,
+        version: int | None = None,
+    ) -> None:
         self._reader = reader
         self._mark = mark
         self._tokenizer = tokenizer
+        self._version = version
         heads = reader.heads("superseded = 0")
         self._ids = [h.id for h in sorted(heads, key=lambda h: (h.task_idx, h.task_key, h.rollout, h.num))]
 
@@ -40,7 +48,10 @@ class TraceList(Sequence[Trace]):
     def __getitem__(self, index: slice) -> list[Trace]: ...
     def __getitem__(self, index: int | slice) -> Trace | list[Trace]:
         if isinstance(index, slice):
-            return [self._bound(trace) for trace in self._reader.load_traces(self._ids[index])]
+            return [
+                self._bound(trace)
+                for trace in self._reader.load_traces(self._ids[index], version=self._version)
+            ]
         return self._load(self._ids[index])
 
     def __iter__(self) -> Iterator[Trace]:
@@ -59,7 +70,7 @@ class TraceList(Sequence[Trace]):
         return self._load(found[0])
 
     def _load(self, trace_id: str) -> Trace:
-        return self._bound(self._reader.load_trace(trace_id))
+        return self._bound(self._reader.load_trace(trace_id, version=self._version))
 
     def _bound(self, trace: Trace) -> Trace:
         trace.on_mark(partial(self._mark, trace.id))

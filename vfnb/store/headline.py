@@ -6,22 +6,23 @@ import json
 import math
 import sqlite3
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 from pydantic import BaseModel
 
 from vfnb.errors import StoreError
-from vfnb.store.codec import compress
+from vfnb.store.codec import compress, decompress
 from vfnb.store.rows import ScoreRow, ScoreVersion, TraceRow
+from vfnb.trace.labels import label_text
 from vfnb.utils.plain import plain
 
 if TYPE_CHECKING:
     from vfnb.trace.pack import Packed
     from vfnb.trace.trace import Trace
 
-__all__ = ["STAGES", "Ended", "add_scores", "branch_rows", "insert", "restate"]
+__all__ = ["STAGES", "Ended", "add_judge_calls", "add_scores", "branch_rows", "insert", "restate", "reweigh"]
 
 STAGES = ("boot", "setup", "agent", "finalize", "scoring")
 """Rollout stages with a duration column of their own (`<stage>_s`)."""
@@ -75,8 +76,9 @@ class Ended:
         self._pack = (num, packed.version, header, _state(trace), *columns)
         self._branches = branch_rows(num, trace)
         self._errors = _errors(num, trace)
-        self._marks = [(num, "tag", label, None) for label in trace.tags]
-        self._marks += [(num, "note", text, None) for text in trace.notes]
+        self._marks = [("tag", label) for label in trace.tags]
+        self._marks += [("note", text) for text in trace.notes]
+        self._marks += [("label", label_text(name, value)) for name, value in trace.labels.items()]
         self._scores = ScoreRow(
             trace=trace.id,
             reward=_finite(trace.reward),
@@ -92,14 +94,15 @@ class Ended:
         db.execute("INSERT INTO packs VALUES (?, ?, ?, ?, ?, ?, ?)", self._pack)
         db.executemany("INSERT INTO branches VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", self._branches)
         _write_errors(db, self._errors)
-        if self._marks:
-            db.execute("DELETE FROM marks WHERE trace = ?", (self.num,))
-            db.executemany("INSERT INTO marks (trace, kind, text, at) VALUES (?, ?, ?, ?)", self._marks)
+        if self._marks:  # some may have been stored while it ran
+            known = set(db.execute("SELECT kind, text FROM marks WHERE trace = ?", (self.num,)))
+            new = [(self.num, *mark, None) for mark in self._marks if mark not in known]
+            db.executemany("INSERT INTO marks (trace, kind, text, at) VALUES (?, ?, ?, ?)", new)
         db.execute(
             "INSERT OR IGNORE INTO versions VALUES (?, ?, ?, '', '{}')",
             (self.version, time.time(), "rescore" if self.version else "live"),
         )
-        _score(db, self.version, self.num, self._scores, self.score_hash)
+        _score(db, self.version, [(self.num, self._scores, self.score_hash)])
 
 
 def restate(db: sqlite3.Connection, trace: Trace) -> None:
@@ -123,7 +126,11 @@ def _write_errors(db: sqlite3.Connection, rows: list[tuple[Any, ...]]) -> None:
 
 
 def _header(trace: Trace) -> bytes:
-    return compress(json.dumps(trace.header(), default=str, separators=(",", ":")).encode())
+    return _squeezed(trace.header())
+
+
+def _squeezed(header: dict[str, Any]) -> bytes:
+    return compress(json.dumps(header, default=str, separators=(",", ":")).encode())
 
 
 def _headline(trace: Trace) -> dict[str, Any]:
@@ -217,8 +224,22 @@ def _finite(value: float | None) -> float | None:
     return None if value is None or not math.isfinite(value) else float(value)
 
 
-def add_scores(db: sqlite3.Connection, version: ScoreVersion, rows: Sequence[ScoreRow]) -> int:
-    """Write scores of one version; returns its number."""
+def add_scores(
+    db: sqlite3.Connection, version: ScoreVersion, rows: Sequence[ScoreRow], base: int | None = None
+) -> int:
+    """Write scores of one version, with those of `base` for all other traces; returns its number."""
+    number = _begin_version(db, version)
+    numbers = dict(db.execute("SELECT id, num FROM traces"))
+    for row in rows:
+        if row.trace not in numbers:
+            raise StoreError(f"scores for trace {row.trace}, which is not in this run")
+    _score(db, number, [(numbers[row.trace], row, row.score_hash) for row in rows])
+    if base is not None:
+        _copy_scores(db, base, number)
+    return number
+
+
+def _begin_version(db: sqlite3.Connection, version: ScoreVersion) -> int:
     number = version.version
     if number < 0:
         number = int(db.execute("SELECT coalesce(max(version), 0) + 1 FROM versions").fetchone()[0])
@@ -226,27 +247,106 @@ def add_scores(db: sqlite3.Connection, version: ScoreVersion, rows: Sequence[Sco
         "INSERT OR IGNORE INTO versions VALUES (?, ?, ?, ?, ?)",
         (number, version.created or time.time(), version.kind, version.label, json.dumps(version.weights)),
     )
-    numbers = dict(db.execute("SELECT id, num FROM traces"))
-    for row in rows:
-        if row.trace not in numbers:
-            raise StoreError(f"scores for trace {row.trace}, which is not in this run")
-        _score(db, number, numbers[row.trace], row, row.score_hash)
     return number
 
 
-def _score(db: sqlite3.Connection, version: int, num: int, row: ScoreRow, score_hash: str | None) -> None:
+def _copy_scores(db: sqlite3.Connection, base: int, number: int) -> None:
+    """The scores of `base` for the traces that the version `number` has none of."""
+    others = "version = :base AND trace NOT IN (SELECT trace FROM totals WHERE version = :new)"
+    given = {"base": base, "new": number}
+    names = "pos, kind, name, value, weight"  # before the totals, which say who is there
+    db.execute(f"INSERT INTO scores SELECT trace, :new, {names} FROM scores WHERE {others}", given)
+    names = "reward, score_hash, error"
+    db.execute(f"INSERT INTO totals SELECT trace, :new, {names} FROM totals WHERE {others}", given)
+
+
+class _Sum:
+    """`math.fsum` for SQL: its result does not depend on the order."""
+
+    def __init__(self) -> None:
+        self.values: list[float] = []
+
+    def step(self, value: float) -> None:
+        """One value."""
+        self.values.append(value)
+
+    def finalize(self) -> float | None:
+        """The sum, None of none."""
+        return math.fsum(self.values) if self.values else None
+
+
+def reweigh(
+    db: sqlite3.Connection, version: ScoreVersion, base: int, key: str, traces: Collection[str] | None
+) -> tuple[int, int]:
+    """Write the scores of `base` with other weights, for some traces or all.
+
+    A trace without a sum has none again: it failed, or one of its values is missing. Returns the version's number
+    and how many traces were weighed.
+    """
+    number = _begin_version(db, version)
+    given = {"base": base, "new": number, "key": key}
+    db.execute("CREATE TEMP TABLE IF NOT EXISTS weighed (name TEXT PRIMARY KEY, weight REAL)")
+    db.execute("CREATE TEMP TABLE IF NOT EXISTS chosen (id TEXT PRIMARY KEY)")
+    db.execute("DELETE FROM weighed")
+    db.execute("DELETE FROM chosen")
+    db.executemany("INSERT INTO weighed VALUES (?, ?)", list(version.weights.items()))
+    db.executemany("INSERT OR IGNORE INTO chosen VALUES (?)", [(trace,) for trace in traces or ()])
+    of = "version = :base"
+    if traces is not None:
+        of += " AND trace IN (SELECT num FROM traces JOIN chosen USING (id))"
+    weight = "coalesce((SELECT w.weight FROM weighed w WHERE w.name = s.name AND kind = 'reward'), weight)"
+    db.execute(
+        f"INSERT INTO scores SELECT trace, :new, pos, kind, name, value, {weight} FROM scores s WHERE {of}",
+        given,
+    )
+    db.create_aggregate("exact_sum", 1, _Sum)  # type: ignore[arg-type]
+    total = (
+        "(SELECT exact_sum(value * weight) FROM scores s "
+        "WHERE s.trace = totals.trace AND s.version = :new AND kind = 'reward')"
+    )
+    done = db.execute(
+        f"INSERT INTO totals SELECT trace, :new, iif(reward IS NULL, NULL, coalesce({total}, reward)), :key, error "
+        f"FROM totals WHERE {of}",
+        given,
+    )
+    if traces is not None:
+        _copy_scores(db, base, number)
+    return number, done.rowcount
+
+
+def _score(db: sqlite3.Connection, version: int, rows: Sequence[tuple[int, ScoreRow, str | None]]) -> None:
     try:
-        db.execute(
+        db.executemany(
             "INSERT INTO totals VALUES "
             "(?, ?, ?, coalesce(?, (SELECT score_hash FROM traces WHERE num = ?)), ?)",
-            (num, version, row.reward, score_hash, num, row.error),
+            [(num, version, row.reward, key, num, row.error) for num, row, key in rows],
         )
     except sqlite3.IntegrityError as error:
+        there = {num for (num,) in db.execute("SELECT trace FROM totals WHERE version = ?", (version,))}
+        twice = next((row.trace for num, row, _ in rows if num in there), rows[0][1].trace)
         raise StoreError(
-            f"trace {row.trace} has scores in version {version}; it is never overwritten, add a new one"
+            f"trace {twice} has scores in version {version}; it is never overwritten, add a new one"
         ) from error
-    parts: list[tuple[str, str, float | None, float | None]]
-    parts = [("reward", name, *pair) for name, pair in row.rewards.items()]
-    parts += [("metric", name, value, None) for name, value in row.metrics.items()]
-    rows = [(num, version, pos, *part) for pos, part in enumerate(parts)]
-    db.executemany("INSERT INTO scores VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
+    signals: list[tuple[Any, ...]] = []
+    for num, row, _ in rows:
+        pos = 0
+        for name, (value, weight) in row.rewards.items():
+            signals.append((num, version, pos, "reward", name, value, weight))
+            pos += 1
+        for name, value in row.metrics.items():
+            signals.append((num, version, pos, "metric", name, value, None))
+            pos += 1
+    db.executemany("INSERT INTO scores VALUES (?, ?, ?, ?, ?, ?, ?)", signals)
+
+
+def add_judge_calls(db: sqlite3.Connection, calls: Mapping[str, Sequence[Any]]) -> None:
+    """Add records of judges' calls (JSON values) to those of ended traces, by trace id."""
+    for trace_id, new in calls.items():
+        row = db.execute(
+            "SELECT num, header FROM packs JOIN traces ON num = trace WHERE id = ?", (trace_id,)
+        ).fetchone()
+        if row is None:
+            raise StoreError(f"trace {trace_id} has not ended in this run")
+        header = json.loads(decompress(row[1]))
+        header["judge_calls"] = [*header.get("judge_calls", []), *new]
+        db.execute("UPDATE packs SET header = ? WHERE trace = ?", (_squeezed(header), row[0]))

@@ -6,7 +6,7 @@ import json
 import sqlite3
 import threading
 import weakref
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -21,6 +21,7 @@ from vfnb.store.layout import DATABASE_NAME
 from vfnb.store.rows import EpisodeRow, ScoreRow, ScoreVersion, TaskRow, TraceHead, Unit
 from vfnb.store.schema import journal_range
 from vfnb.store.skim import Skim, skim_pack, skim_trace
+from vfnb.trace.labels import read_labels
 from vfnb.trace.pack import Packed, unpack
 from vfnb.trace.records import trace_from_records
 from vfnb.trace.trace import Reward, Trace
@@ -229,7 +230,10 @@ class RunReader:
     def read_traces(
         self, ids: Iterable[str] | None = None, *, version: int | None = None
     ) -> Iterator[tuple[str, Trace | StoreError]]:
-        """Traces one after the other, in order of their start; an error in the place of a damaged one."""
+        """Traces one after the other, in order of their start; an error in the place of a damaged one.
+
+        Their `state` is the final one of the program as JSON values, None if it has none.
+        """
         wanted = self.trace_ids() if ids is None else list(ids)
         for start in range(0, len(wanted), _BULK):
             chunk = wanted[start : start + _BULK]
@@ -237,9 +241,15 @@ class RunReader:
                 self.query(f"SELECT num, id FROM traces WHERE id IN ({_marks(chunk)}) ORDER BY num", chunk)
             )
             scores = self._scores(list(numbers), version)
+            marks: dict[int, list[tuple[str, str]]] = {}
+            sql = f"SELECT trace, kind, text FROM marks WHERE trace IN ({_marks(numbers)}) ORDER BY id"
+            for num, kind, text in self.query(sql, list(numbers)):
+                marks.setdefault(num, []).append((kind, text))
             for num, trace_id in numbers.items():
                 try:
-                    yield trace_id, self._trace(num, scores.get(num))
+                    trace = self._trace(num)
+                    _dress(trace, marks.get(num, ()), scores.get(num), chosen=version is not None)
+                    yield trace_id, trace
                 except VfnbError as error:
                     yield trace_id, StoreError(f"trace {trace_id} of {self.path} cannot be read: {error}")
 
@@ -274,28 +284,24 @@ class RunReader:
                     if num in packs:
                         yield num, skim_pack(Packed(*packs[num]), self._content)
                     else:
-                        yield num, skim_trace(self._trace(num, None))
+                        yield num, skim_trace(self._trace(num))
                 except VfnbError as error:
                     yield num, StoreError(f"{self.path}: {error}")
 
-    def _trace(self, num: int, scores: ScoreRow | None) -> Trace:
-        with self._snapshot():
-            row = self.query(
-                "SELECT header, texts, structure, tokens, version FROM packs WHERE trace = ?", (num,)
-            )
-            if row:
-                fields = json.loads(decompress(row[0][0]))
-                trace = Trace.from_header(fields, unpack(Packed(*row[0][1:]), fetch=self._content))
-            else:
-                trace = self._unfinished(num)
-            marks = self.query("SELECT kind, text FROM marks WHERE trace = ? ORDER BY id", (num,))
-        trace.tags = [text for kind, text in marks if kind == "tag"]
-        trace.notes = [text for kind, text in marks if kind == "note"]
-        if scores is not None:
-            trace.rewards = {
-                name: Reward(value=value, weight=weight) for name, (value, weight) in scores.rewards.items()
-            }
-            trace.metrics = dict(scores.metrics)
+    def _trace(self, num: int) -> Trace:
+        sql = "SELECT header, texts, structure, tokens, version, state FROM packs WHERE trace = ?"
+        row = self.query(sql, (num,))
+        if not row:
+            with self._snapshot():  # it may just have ended
+                row = self.query(sql, (num,))
+                if not row:
+                    return self._unfinished(num)
+        header, *packed, state = row[0]
+        trace = Trace.from_header(
+            json.loads(decompress(header)), unpack(Packed(*packed), fetch=self._content)
+        )
+        if state is not None:
+            trace.state = json.loads(decompress(state))
         return trace
 
     def _unfinished(self, num: int) -> Trace:
@@ -375,28 +381,50 @@ class RunReader:
         found: dict[int, ScoreRow] = {}
         for start in range(0, len(numbers), _BULK):
             chunk = numbers[start : start + _BULK]
-            latest = "(SELECT max(version) FROM totals o WHERE o.trace = totals.trace)"
-            totals = self.query(
-                f"SELECT version, num, id, reward, totals.score_hash, totals.error FROM totals "
-                f"JOIN traces ON num = trace WHERE version = coalesce(?, {latest}) AND trace IN ({_marks(chunk)})",
-                (version, *chunk),
-            )
-            for chosen, num, trace_id, reward, key, error in totals:
-                rows = self.query(
-                    "SELECT kind, name, value, weight FROM scores "
-                    "WHERE trace = ? AND version = ? ORDER BY pos",
-                    (num, chosen),
-                )
+            among = f"FROM totals WHERE trace IN ({_marks(chunk)})"
+            of = f"(SELECT trace AS of, max(version) AS last {among} GROUP BY 1)"
+            chosen = "coalesce(?, last)"
+            signals: dict[int, tuple[dict[str, tuple[float | None, float]], dict[str, float | None]]] = {}
+            for num, kind, name, value, weight in self.query(
+                f"SELECT trace, kind, name, value, weight FROM {of} CROSS JOIN scores "
+                f"ON trace = of AND version = {chosen} ORDER BY trace, pos",
+                (*chunk, version),
+            ):
+                rewards, metrics = signals.setdefault(num, ({}, {}))
+                if kind == "reward":
+                    rewards[name] = value, weight
+                else:
+                    metrics[name] = value
+            for num, trace_id, reward, key, error in self.query(
+                f"SELECT num, id, reward, totals.score_hash, totals.error FROM {of} "
+                f"CROSS JOIN totals ON trace = of AND version = {chosen} JOIN traces ON num = of",
+                (*chunk, version),
+            ):
+                rewards, metrics = signals.get(num, ({}, {}))
                 found[num] = ScoreRow(
                     trace=trace_id,
                     reward=reward,
-                    rewards={name: (value, weight) for kind, name, value, weight in rows if kind == "reward"},
-                    metrics={name: value for kind, name, value, _ in rows if kind == "metric"},
+                    rewards=rewards,
+                    metrics=metrics,
                     score_hash=key or "",
                     error=error,
                 )
         return found
 
 
-def _marks(values: Sequence[Any]) -> str:
+def _dress(trace: Trace, marks: Iterable[tuple[str, str]], scores: ScoreRow | None, *, chosen: bool) -> None:
+    """Put marks and scores on a trace; without any of the chosen version it has none."""
+    trace.tags = [text for kind, text in marks if kind == "tag"]
+    trace.notes = [text for kind, text in marks if kind == "note"]
+    trace.labels = read_labels(text for kind, text in marks if kind == "label")
+    if scores is not None:
+        trace.rewards = {
+            name: Reward(value=value, weight=weight) for name, (value, weight) in scores.rewards.items()
+        }
+        trace.metrics = dict(scores.metrics)
+    elif chosen:
+        trace.rewards, trace.metrics = {}, {}
+
+
+def _marks(values: Sized) -> str:
     return ", ".join("?" * len(values))

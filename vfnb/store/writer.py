@@ -7,7 +7,7 @@ import json
 import os
 import sqlite3
 import time
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -295,15 +295,9 @@ class RunStore:
 
     # Marks and scores
 
-    def tag(self, trace_id: str, label: str) -> Awaitable[None]:
-        """Give a stored trace a tag."""
-        return self._mark(trace_id, "tag", label)
+    def mark(self, trace_id: str, kind: str, text: str) -> Awaitable[None]:
+        """Add a mark to a stored trace: a `tag`, a `note`, or a `label` (`vfnb.trace.labels` writes its text)."""
 
-    def note(self, trace_id: str, text: str) -> Awaitable[None]:
-        """Add a note to a stored trace."""
-        return self._mark(trace_id, "note", text)
-
-    def _mark(self, trace_id: str, kind: str, text: str) -> Awaitable[None]:
         def write(db: sqlite3.Connection) -> None:
             done = db.execute(
                 "INSERT INTO marks (trace, kind, text, at) SELECT num, ?, ?, ? FROM traces WHERE id = ?",
@@ -314,16 +308,42 @@ class RunStore:
 
         return self._put(write, len(text))
 
-    def add_scores(self, version: ScoreVersion, rows: Sequence[ScoreRow]) -> Awaitable[int]:
+    def add_scores(
+        self, version: ScoreVersion, rows: Sequence[ScoreRow], *, base: int | None = None
+    ) -> Awaitable[int]:
         """Append scores and return their version.
 
         With `version.version` -1 they become a new version, else they join that one, which must not have
         scores of the same traces yet: nothing is overwritten.
 
+        Args:
+            base: the version whose scores all other traces keep; None leaves them without any.
+
         Raises:
             StoreError: a trace is unknown, or has scores in this version.
         """
-        return self._put(lambda db: headline.add_scores(db, version, rows), 100 * len(rows))
+        return self._put(lambda db: headline.add_scores(db, version, rows, base), 100 * len(rows))
+
+    def reweigh(
+        self, version: ScoreVersion, base: int, key: str, traces: Collection[str] | None = None
+    ) -> Awaitable[tuple[int, int]]:
+        """A new version: the scores of `base` with the weights of `version`, for some traces or all.
+
+        Returns its number and how many traces were weighed.
+
+        Args:
+            key: the score hash of those that are weighed anew.
+            traces: ids; the others keep their scores.
+        """
+        return self._put(lambda db: headline.reweigh(db, version, base, key, traces), 1 << 20)
+
+    def add_judge_calls(self, calls: Mapping[str, Sequence[Any]]) -> Awaitable[None]:
+        """Add records of judges' calls (JSON values of `JudgeCall`) to ended traces, by trace id.
+
+        Raises:
+            StoreError: one is unknown or has not ended.
+        """
+        return self._put(lambda db: headline.add_judge_calls(db, calls), 4096 * len(calls))
 
     def restate(self, trace: Trace) -> Awaitable[None]:
         """Write the end state and the errors of a stored trace anew, after it was scored again."""

@@ -16,7 +16,7 @@ from vfnb import loops
 from vfnb.errors import StageTimeout
 from vfnb.utils.prints import printing_to
 
-__all__ = ["BLOCKED_S", "call_hook", "parameters_of"]
+__all__ = ["BLOCKED_S", "call_hook", "call_plain", "is_plain", "parameters_of"]
 
 BLOCKED_S = 1.0
 """An async hook that keeps the loop of hooks for longer than this without awaiting is reported."""
@@ -77,6 +77,23 @@ async def call_hook(
             raise StageTimeout(
                 f"{label} took longer than {timeout:g} s; make it faster or raise its limit"
             ) from error
+
+
+def is_plain(function: Callable[..., Any]) -> bool:
+    """Whether any thread can run a function from beginning to end: it is sync, or async without an await."""
+    return not inspect.iscoroutinefunction(function) or _never_awaits(getattr(function, "__code__", None))
+
+
+def call_plain(function: Callable[..., Any], values: Mapping[str, Any]) -> Any:
+    """Call a plain function with those of `values` that its parameters name, in this thread."""
+    result = function(**{name: values[name] for name in parameters_of(function) if name in values})
+    if not inspect.isawaitable(result):
+        return result
+    return _drive(result) if inspect.iscoroutinefunction(function) else loops.hooks().run(_plain(result))
+
+
+async def _plain(work: Awaitable[Any]) -> Any:
+    return await work
 
 
 def parameters_of(function: Callable[..., Any]) -> tuple[str, ...]:

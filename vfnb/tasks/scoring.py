@@ -10,7 +10,7 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 from vfnb.errors import HookError, HookFailed, ScoringError, StageTimeout, VfnbError
-from vfnb.tasks.calling import call_hook, parameters_of
+from vfnb.tasks.calling import call_hook, call_plain, parameters_of
 from vfnb.tasks.hooks import Hook, plain_spec
 from vfnb.tasks.judges import Judge, JudgeScore
 from vfnb.trace import Reward, Trace
@@ -22,8 +22,10 @@ if TYPE_CHECKING:
     from vfnb.tasks.task import Task
 
 __all__ = [
+    "NOTHING",
     "Score",
     "Scores",
+    "Scoring",
     "plain_hook",
     "run_finalize",
     "run_setup",
@@ -36,7 +38,7 @@ __all__ = [
 
 Log = Callable[[str], object]
 _ORDER = ("metric", "reward", "judge")
-_NOTHING: dict[str, float] = {}  # a judge recorded no reward: it stays None
+NOTHING: dict[str, float] = {}  # a judge recorded no reward: it stays None
 
 
 @dataclass(frozen=True)
@@ -111,10 +113,10 @@ async def score(
             return Scores()
         hooks = [*task.hooks("metric"), *task.hooks("reward"), *task.hooks("judge")]
     hooks = [hook for kind in _ORDER for hook in hooks if hook.spec.kind == kind]
-    run = _Scoring(task, trace, runtime, hooks)
+    run = Scoring(task, trace, runtime, hooks)
     for hook in hooks:
         found = await run.call(hook, timeout, log)
-        if found is not _NOTHING:
+        if found is not NOTHING:
             run.record(hook, found)
     return run.scores
 
@@ -145,7 +147,9 @@ def scoring_skipped(task: Task[Any, Any, Any], trace: Trace) -> bool:
     return False
 
 
-class _Scoring:
+class Scoring:
+    """The scoring of one trace, hook by hook. Signals of all hooks are None on the trace from the start."""
+
     def __init__(
         self, task: Task[Any, Any, Any], trace: Trace, runtime: Runtime | None, hooks: Sequence[Hook]
     ) -> None:
@@ -168,9 +172,24 @@ class _Scoring:
                 self.scores.metrics[signal] = trace.metrics[signal] = None
 
     async def call(self, hook: Hook, timeout: float | None, log: Log | None) -> dict[str, float]:
+        """The named numbers of one hook; `NOTHING` if a judge gave no reward."""
         label = _label(hook)
         with held(self.trace, label, ScoringError):
             result = await self._call(hook, label, timeout, log)
+        return self._read(hook, label, result)
+
+    def call_here(self, hook: Hook) -> dict[str, float]:
+        """The same for a function that awaits nothing, in this thread and without a deadline."""
+        label = _label(hook)
+        with held(self.trace, label, ScoringError):
+            try:
+                result = call_plain(hook.function, self.values)
+            except Exception as error:
+                raise _raised(label, error) from error
+        return self._read(hook, label, result)
+
+    def _read(self, hook: Hook, label: str, result: Any) -> dict[str, float]:
+        """What a hook returned, as named numbers."""
         if isinstance(result, JudgeScore):
             return self._judged(hook, result)
         if isinstance(result, dict):
@@ -187,11 +206,10 @@ class _Scoring:
         except Exception as error:
             if hook.spec.kind == "judge" and isinstance(error, ScoringError):
                 raise  # it names the judge already
-            failure = ScoringError(f"{label} raised {type(error).__name__}: {error}")
-            failure.retryable = isinstance(error, VfnbError) and error.retryable  # type: ignore[misc]
-            raise failure from error
+            raise _raised(label, error) from error
 
     def record(self, hook: Hook, found: dict[str, float]) -> None:
+        """Put the numbers of a hook on the trace."""
         own, label = hook.spec.name, _label(hook)
         for name in found:
             if name != own:
@@ -222,7 +240,7 @@ class _Scoring:
         if result.value is None:
             if result.dropped is None:
                 trace.info.setdefault("unscored", {})[name] = result.unscored or "the judge gave no reward"
-            return _NOTHING
+            return NOTHING
         return {name: _number(result.value, label)}
 
     def _claim(self, name: str, label: str) -> None:
@@ -235,6 +253,12 @@ class _Scoring:
     def _note(self, line: str) -> None:
         self.scores.notes.append(line)
         self.trace.info.setdefault("warnings", []).append(line)
+
+
+def _raised(label: str, error: Exception) -> ScoringError:
+    failure = ScoringError(f"{label} raised {type(error).__name__}: {error}")
+    failure.retryable = isinstance(error, VfnbError) and error.retryable  # type: ignore[misc]
+    return failure
 
 
 def _values(task: Task[Any, Any, Any], trace: Trace, runtime: Runtime | None) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """What user code must leave as it is on a trace, put back if it does not.
 
-Hooks and harnesses are handed the trace itself. They may write `info`, `state`, tags, notes and `dropped`; the
-rest is the record, and a wrong value in it would cost more than the one rollout.
+Hooks and harnesses are handed the trace itself. They may write `info`, `state`, tags, notes, labels and `dropped`;
+the rest is the record, and a wrong value in it would cost more than the one rollout.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ _FREE: dict[str, tuple[type, ...]] = {
     "info": (dict,),
     "tags": (list,),
     "notes": (list,),
+    "labels": (dict,),
     "dropped": (str, type(None)),
 }
 """What hooks may set, and to what."""
@@ -39,6 +40,7 @@ _ADVICE = {
     "answer": "return it from the harness instead",
     "tags": "they are a list of texts: use trace.tag(...)",
     "notes": "they are a list of texts: use trace.note(...)",
+    "labels": "they are named values: use trace.label(...)",
     "info": "it is a dict: set its keys",
     "dropped": "it is None or the reason as a text",
 }
@@ -109,6 +111,8 @@ def _grown(name: str, items: Any, saved: Any) -> bool:
     """Whether a container that is not as it was may stand: tags, and the calls that a judge notes for its hook."""
     if name in ("tags", "notes"):
         return _texts(items)
+    if name == "labels":
+        return all(isinstance(key, str) and type(value) in _SCALARS for key, value in items.items())
     return (
         name == "judge_calls"
         and isinstance(items, list)

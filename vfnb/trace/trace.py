@@ -31,6 +31,7 @@ from vfnb.trace.branches import Branch
 from vfnb.trace.calls import ErrorInfo, ModelCall
 from vfnb.trace.graph import MessageGraph
 from vfnb.trace.judging import JudgeCall
+from vfnb.trace.labels import LabelValue, checked_label, label_text
 from vfnb.trace.nodes import NodeList
 from vfnb.trace.rewrites import Rewritten, rewrites
 from vfnb.types import Messages, ToolCall, Usage
@@ -148,6 +149,8 @@ class Trace(BaseModel):
     """By stage: boot, setup, agent, finalize, scoring."""
     tags: list[str] = []
     notes: list[str] = []
+    labels: dict[str, bool | int | float | str] = {}
+    """What a reader found out about it, by name; `Run.calibrate` holds scores against them."""
     attempts: list[dict[str, Any]] = []
     """Superseded attempts: id and errors."""
     _on_mark: Callable[[str, str], None] | None = PrivateAttr(default=None)
@@ -327,8 +330,25 @@ class Trace(BaseModel):
         self.notes.append(text)
         self._mark("note", text)
 
+    def label(self, name: str, value: LabelValue | None = True) -> None:
+        """Say what is true of it; stored at once if the trace came from a run, where frames have it as a column.
+
+        Args:
+            name: letters, digits, underscores.
+            value: a truth value, a number or a text; the last one given counts, None takes the label away.
+
+        Raises:
+            TraceError: one of them cannot be.
+        """
+        checked_label(name, value)
+        if value is None:
+            self.labels.pop(name, None)
+        else:
+            self.labels[name] = value
+        self._mark("label", label_text(name, value))
+
     def on_mark(self, store: Callable[[str, str], None]) -> None:
-        """Have tags and notes stored: `store(kind, text)` with the kind `tag` or `note`."""
+        """Have tags, notes and labels stored: `store(kind, text)` with the kind `tag`, `note` or `label`."""
         self._on_mark = store
 
     def _mark(self, kind: str, text: str) -> None:

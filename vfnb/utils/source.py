@@ -14,6 +14,7 @@ import inspect
 import linecache
 import re
 import textwrap
+import threading
 from collections.abc import Iterator
 from types import CodeType, FunctionType, MethodType
 from typing import Any
@@ -25,6 +26,9 @@ __all__ = ["code_hash"]
 
 _SIMPLE = (int, float, complex, bool, str, bytes, type(None))
 _FRAMEWORK = ("vfnb", "pydantic", "pydantic_core", "typing", "typing_extensions", "abc", "builtins", "enum")
+
+
+_parsing = threading.Lock()  # CPython 3.11 raises SystemError when two threads make syntax trees at once
 
 
 class _UnknownSource(Exception):
@@ -277,7 +281,9 @@ def _find(lines: list[str], code: CodeType) -> ast.AST:
 
 def _candidates(text: str, code: CodeType, line: int) -> list[ast.AST]:
     try:
-        return [node for node in ast.walk(ast.parse(text)) if _is_at(node, line, code.co_name)]
+        with _parsing:
+            tree = ast.parse(text)
+        return [node for node in ast.walk(tree) if _is_at(node, line, code.co_name)]
     except SyntaxError:
         return []
 

@@ -1,0 +1,359 @@
+"""Score a run's stored rollouts anew: a new version beside the old ones, no model client, no runtime."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from msgspec import structs
+
+from vfnb import loops
+from vfnb.errors import ConfigError, StoreError
+from vfnb.lab.rescored import Rescored
+from vfnb.lab.sql_levels import matching
+from vfnb.store import RunReader, RunStore, ScoreRow, ScoreVersion, TraceHead
+from vfnb.tasks import Hook, Task, parameters_of
+from vfnb.tasks.stored import Found, StoredHooks, StoredTasks, all_plain, score_here, score_there
+from vfnb.trace import Reward, Trace
+from vfnb.types import Usage
+from vfnb.utils.config import nearest
+from vfnb.utils.ids import new_id
+
+__all__ = ["Write", "rescore"]
+
+Write = Callable[[Callable[[RunStore], Awaitable[Any]]], Any]
+"""Calls a function with the run's store and waits for what it returns."""
+
+AT_ONCE = 64  # traces that wait for judges at a time; each endpoint has its own limit beside this
+_ENDED = ("completed", "stopped", "dropped")
+
+
+def rescore(
+    reader: RunReader,
+    write: Write,
+    *,
+    base: int,
+    rewards: Any = None,
+    task: Any = None,
+    judges: Any = None,
+    weights: Mapping[str, float] | None = None,
+    where: str | None = None,
+    label: str | None = None,
+) -> Rescored:
+    """Make a new version of the scores from version `base`; arguments and errors as for `Run.rescore`."""
+    started = time.perf_counter()
+    hooks = StoredHooks(StoredTasks(task), rewards, judges)
+    given = _weights(weights)
+    anew = hooks.whole or rewards is not None or judges is not None
+    if not anew and not given:
+        raise ConfigError("rescore: give rewards=, task=, judges= or weights=; there is nothing to do")
+    chosen = None if where is None else set(matching(reader, where, base))
+    if chosen is not None and not chosen:
+        raise ConfigError(f"where={where!r} chooses no trace")
+    title = label if label is not None else _title(hooks, given)
+    version = ScoreVersion(label=title, weights=given)
+    if not anew:
+        return _reweigh(reader, write, version, base, chosen, started)
+    rows = reader.scores(base)
+    new = New({row.trace: row for row in rows if chosen is None or row.trace in chosen}, hooks.whole)
+    work = Work(reader, hooks, new)
+    work.choose(chosen)
+    try:
+        work.run()
+    except BaseException:  # what was asked of judges is kept
+        if work.calls:
+            write(lambda store: store.add_judge_calls(work.calls))
+        raise
+    new.weigh(given)
+    number = write(lambda store: _store(store, work, version, base))
+    return Rescored(
+        reader,
+        version=number,
+        base=base,
+        label=title,
+        touched=list(new.touched),
+        scored=work.scored,
+        kept=len(rows) - len(new.base),
+        left_out=work.left_out,
+        errors=new.errors | work.damaged,
+        notes=work.notes(),
+        seconds=time.perf_counter() - started,
+        **work.asked(),
+    )
+
+
+def _reweigh(
+    reader: RunReader,
+    write: Write,
+    version: ScoreVersion,
+    base: int,
+    chosen: set[str] | None,
+    started: float,
+) -> Rescored:
+    """Other weights alone: nothing but the tables of scores is looked at."""
+    known = reader.query("SELECT DISTINCT kind, name FROM scores WHERE version = ?", (base,))
+    _check_names(version.weights, known)
+    number, weighed = write(lambda store: store.reweigh(version, base, _key(), chosen))
+    ((all_of,),) = reader.query("SELECT count(*) FROM totals WHERE version = ?", (number,))
+    return Rescored(
+        reader,
+        version=number,
+        base=base,
+        label=version.label,
+        touched=list(version.weights),
+        scored=weighed,
+        kept=all_of - weighed,
+        seconds=time.perf_counter() - started,
+    )
+
+
+def _key() -> str:
+    """A score hash that no scoring of a taskset has."""
+    return f"rescored-{new_id()}"
+
+
+def _weights(weights: Mapping[str, float] | None) -> dict[str, float]:
+    if weights is not None and not isinstance(weights, Mapping):
+        raise ConfigError(f"weights= takes a dict of weights by name, got {weights!r:.80}")
+    for name, weight in (weights or {}).items():
+        if isinstance(weight, bool) or not isinstance(weight, int | float) or not math.isfinite(weight):
+            raise ConfigError(f"weights[{name!r}]={weight!r}: give a finite number")
+    return {name: float(weight) for name, weight in (weights or {}).items()}
+
+
+def _title(hooks: StoredHooks, weights: Mapping[str, float]) -> str:
+    kind = hooks.tasks.kind
+    parts = [kind.__name__ if kind is not None and hooks.whole else "", *hooks.names]
+    parts += [f"{name} x {weight:g}" for name, weight in weights.items()]
+    return ", ".join(part for part in parts if part)
+
+
+async def _store(store: RunStore, work: Work, version: ScoreVersion, base: int) -> int:
+    """Write the version, the calls of judges, and the end of traces whose scoring has now succeeded."""
+    for trace in work.mended:
+        store.restate(trace)
+    if work.calls:
+        store.add_judge_calls(work.calls)
+    return await store.add_scores(version, list(work.new.rows.values()), base=base)
+
+
+class New:
+    """The scores of the new version that differ from the base.
+
+    Args:
+        base: scores of the chosen traces, by trace.
+        whole: signals that are not scored anew are dropped.
+    """
+
+    def __init__(self, base: Mapping[str, ScoreRow], whole: bool) -> None:
+        self.base = base
+        self.rows: dict[str, ScoreRow] = {}
+        self.touched: dict[str, None] = {}
+        """Names of the signals that were scored or weighed anew."""
+        self.errors: dict[str, str] = {}
+        self._whole = whole
+        self._key = _key()
+
+    def take(self, trace: Trace, found: Found) -> None:
+        """Add what was found for a trace."""
+        old = self.base.get(trace.id)
+        rewards: dict[str, tuple[float | None, float]] = {}
+        metrics: dict[str, float | None] = {}
+        if old is not None and not self._whole:
+            rewards = {name: pair for name, pair in old.rewards.items() if name not in found.metrics}
+            metrics = {name: value for name, value in old.metrics.items() if name not in found.rewards}
+        rewards |= found.rewards
+        metrics |= found.metrics
+        self.touched |= dict.fromkeys((*found.rewards, *found.metrics))
+        error = "; ".join(one.message for one in found.errors) or None
+        if error is not None:
+            self.errors[trace.id] = error
+        self.rows[trace.id] = ScoreRow(
+            trace=trace.id,
+            reward=None if trace.dropped is not None else _total(rewards),
+            rewards=rewards,
+            metrics=metrics,
+            score_hash=self._key,
+            error=error,
+        )
+
+    def weigh(self, weights: Mapping[str, float]) -> None:
+        """Give rewards other weights.
+
+        Raises:
+            ConfigError: no trace has a reward of that name.
+        """
+        if not weights:
+            return
+        rows = {**self.base, **self.rows}
+        known = [("reward", name) for row in rows.values() for name in row.rewards]
+        known += [("metric", name) for row in rows.values() for name in row.metrics]
+        _check_names(weights, known)
+        for trace_id, row in rows.items():
+            rewards = {
+                name: (value, weights.get(name, weight)) for name, (value, weight) in row.rewards.items()
+            }
+            # Without a sum before it has none now: the rollout failed, or a value is missing.
+            total = row.reward if row.reward is None or not rewards else _total(rewards)
+            self.rows[trace_id] = structs.replace(row, reward=total, rewards=rewards, score_hash=self._key)
+        self.touched |= dict.fromkeys(weights)
+
+
+def _check_names(weights: Mapping[str, float], known: Sequence[tuple[str, str]]) -> None:
+    rewards = dict.fromkeys(name for kind, name in known if kind == "reward")
+    for name in weights:
+        if name in rewards:
+            continue
+        if ("metric", name) in known:
+            fix = f"it is a metric; make a reward of it: rewards={{'{name}_reward': lambda trace: ...}}"
+        else:
+            match = nearest(name, rewards)
+            fix = f"did you mean {match!r}?" if match else f"there are {', '.join(rewards) or 'none'}"
+        raise ConfigError(f"weights: there is no reward {name!r}; {fix}")
+
+
+def _total(rewards: Mapping[str, tuple[float | None, float]]) -> float | None:
+    """As `Trace.reward`: None without rewards, or where one has no value."""
+    if not rewards or any(value is None for value, _ in rewards.values()):
+        return None
+    return math.fsum(value * weight for value, weight in rewards.values() if value is not None)
+
+
+class Work:
+    """Scoring the chosen traces of a run."""
+
+    def __init__(self, reader: RunReader, hooks: StoredHooks, new: New) -> None:
+        self.reader = reader
+        self.hooks = hooks
+        self.new = new
+        self.mended: list[Trace] = []
+        """Traces that only their scoring had failed, and which have scores now."""
+        self.left_out: Counter[str] = Counter()
+        self.damaged: dict[str, str] = {}
+        self.calls: dict[str, list[Any]] = {}
+        """New calls of judges as JSON values, by trace."""
+        self.usage: list[Usage] = []
+        self.silent = 0
+        self.scored = 0
+        self._chosen: dict[str, TraceHead] = {}
+        self._tasks: dict[bytes, tuple[Task[Any, Any, Any], list[Hook]]] = {}
+
+    def choose(self, wanted: set[str] | None) -> None:
+        """Find the traces to score and refuse what cannot be, before anything runs.
+
+        Raises:
+            ConfigError: none has ended in order, or a hook needs the runtime.
+            TasksetError: a stored record does not fit the task class.
+        """
+        for head in self.reader.heads("superseded = 0"):
+            if wanted is not None and head.id not in wanted:
+                continue
+            if head.state in _ENDED or (head.state == "error" and head.error_boundary == "scoring"):
+                self._chosen[head.id] = head
+            else:
+                self.left_out["running" if head.state == "running" else f"ended as {head.state}"] += 1
+        if not self._chosen:
+            raise ConfigError("no trace of those chosen has ended in order; there is nothing to score")
+        records = {row.digest: row.data for row in self.reader.tasks()}
+        for head in self._chosen.values():
+            if head.task not in self._tasks:
+                task = self.hooks.tasks.make(json.loads(records.get(head.task, b"{}")))
+                self._tasks[head.task] = task, self.hooks.of(task)
+        need = Counter(
+            name for head in self._chosen.values() for name in _need_runtime(self._tasks[head.task][1])
+        )
+        if need:
+            told = ", ".join(f"{name} ({n} traces)" for name, n in need.items())
+            raise ConfigError(
+                f"the box of a stored rollout is gone, and these take `runtime`: {told}. Score the others by "
+                "rewards=[...]; what the box had goes into trace.info or the state, by the task's `finalize`"
+            )
+
+    def run(self) -> None:
+        """Score them."""
+        if not all(all_plain(hooks, self.hooks.repeats) for _, hooks in self._tasks.values()):
+            loops.engine().run(self._ask())
+            return
+        for trace in self._traces():
+            task, hooks = self._prepared(trace)
+            self._take(trace, score_here(task, trace, hooks))
+
+    def _traces(self) -> Iterator[Trace]:
+        for trace_id, trace in self.reader.read_traces(list(self._chosen)):
+            if isinstance(trace, StoreError):
+                self.left_out["damaged"] += 1
+                self.damaged[trace_id] = str(trace)
+            elif trace.info.get("scoring_skipped"):
+                self.left_out["a stop or a setting skips their scoring"] += 1
+            else:
+                yield trace
+
+    def _prepared(self, trace: Trace) -> tuple[Task[Any, Any, Any], list[Hook]]:
+        task, hooks = self._tasks[self._chosen[trace.id].task]
+        trace.state = self.hooks.tasks.state(task, trace.state)
+        old = None if self.hooks.whole else self.new.base.get(trace.id)
+        pairs = old.rewards.items() if old is not None else ()
+        trace.rewards = {name: Reward(value=value, weight=weight) for name, (value, weight) in pairs}
+        trace.metrics = dict(old.metrics) if old is not None else {}
+        return task, hooks
+
+    async def _ask(self) -> None:
+        """Score by functions that wait for something, many traces at a time."""
+        traces = self._traces()
+        room = asyncio.Semaphore(AT_ONCE)
+        async with asyncio.TaskGroup() as group:
+            while True:
+                await room.acquire()
+                trace = await asyncio.to_thread(next, traces, None)
+                if trace is None:
+                    break
+                group.create_task(self._one(trace)).add_done_callback(lambda _: room.release())
+
+    async def _one(self, trace: Trace) -> None:
+        before = len(trace.judge_calls)
+        task, hooks = self._prepared(trace)
+        try:
+            found = await score_there(task, trace, hooks, self.hooks.repeats)
+        finally:
+            new = trace.judge_calls[before:]
+            if new:
+                self.calls[trace.id] = [call.model_dump(mode="json") for call in new]
+                self.usage += [call.usage for call in new if call.usage is not None]
+        self._take(trace, found)
+
+    def _take(self, trace: Trace, found: Found) -> None:
+        self.scored += 1
+        self.silent += found.silent
+        self.new.take(trace, found)
+        if self._chosen[trace.id].state == "error" and not found.errors:
+            again = self.reader.load_trace(trace.id)
+            again.end_state = "stopped" if again.stop_condition else "completed"
+            again.ok = True
+            self.mended.append(again)
+
+    def notes(self) -> list[str]:
+        """What a reader of the result should know."""
+        if not self.silent:
+            return []
+        asked = sum(len(calls) for calls in self.calls.values())
+        return [
+            f"{self.silent} of {asked} answers of judges gave no verdict; their traces have the mean of the others"
+        ]
+
+    def asked(self) -> dict[str, Any]:
+        """How much the judges were asked."""
+        costs = [usage.cost for usage in self.usage if usage.cost is not None]
+        return {
+            "judge_calls": sum(len(calls) for calls in self.calls.values()),
+            "judge_tokens": sum(usage.prompt_tokens + usage.completion_tokens for usage in self.usage),
+            "judge_cost": math.fsum(costs) if costs else None,
+        }
+
+
+def _need_runtime(hooks: Sequence[Hook]) -> list[str]:
+    return [hook.spec.name for hook in hooks if "runtime" in parameters_of(hook.function)]
