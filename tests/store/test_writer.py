@@ -182,7 +182,7 @@ def test_tags_and_notes_of_a_stored_trace(tmp_path: Path) -> None:
             await store.mark("t000000", "tag", "good")
             await store.mark("t000000", "note", "look at turn 1")
             with pytest.raises(StoreError, match="no trace"):
-                await store.tag("nope", "x")
+                await store.mark("nope", "tag", "x")
 
     run(main())
     with RunReader(tmp_path) as reader:
