@@ -29,7 +29,7 @@ $(READY): pyproject.toml
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --compile-bytecode --editable '.[dev]'
 	@touch $@
 
-demo: $(READY)  ## run the quickstart notebook with the built-in scripted model
+demo: $(READY)  ## run the quickstart notebook with the embedded model: no download, no key
 	@$(BIN)/python scripts/demo.py notebooks/01_quickstart.ipynb
 
 demo-smollm2: $(READY)  ## the same with a real model: SmolLM2-135M-Instruct on vLLM, on this machine's CPU

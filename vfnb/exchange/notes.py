@@ -52,12 +52,19 @@ class ExportReport:
         return frame.astype({"node": "Int64"})
 
     def __repr__(self) -> str:
-        return "\n".join([f"{self.format} in {self.dir}", *_counted(self.counts), *_noted(self.notes)])
+        return "\n".join(
+            [f"{self.format} in {_place(self.dir)}", *_counted(self.counts), *_noted(self.notes)]
+        )
 
     def _repr_html_(self) -> str:
         from html import escape
 
         return f"<pre>{escape(repr(self))}</pre>"
+
+
+def _place(folder: Path) -> Path:
+    """As a person in the working directory would name it."""
+    return folder.relative_to(Path.cwd()) if folder.is_relative_to(Path.cwd()) else folder
 
 
 def _counted(counts: dict[str, int]) -> list[str]:
