@@ -17,6 +17,7 @@ __all__ = [
     "HarnessTimeout",
     "HookError",
     "HookFailed",
+    "ImportRefused",
     "InstallError",
     "MissingExtra",
     "MissingFile",
@@ -263,6 +264,20 @@ class ExportRefused(VfnbError):
     """
 
     boundary = "export"
+
+    def __init__(self, message: str, report: object = None) -> None:
+        super().__init__(message)
+        self.report = report
+
+
+class ImportRefused(VfnbError):
+    """A file or folder from which no run can be made.
+
+    Attributes:
+        report: a `vfnb.exchange.ImportReport` of what could not be read, if something was there.
+    """
+
+    boundary = "import"
 
     def __init__(self, message: str, report: object = None) -> None:
         super().__init__(message)

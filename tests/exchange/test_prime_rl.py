@@ -25,6 +25,7 @@ from vfnb.exchange import (
     read_rollouts,
     read_samples,
     read_sft,
+    read_training_samples,
 )
 
 pytest.importorskip("pyarrow", reason="an environment from before the export extra: run make env")
@@ -156,13 +157,26 @@ def test_an_errored_sibling_keeps_its_episode_out_of_training(tmp_path: Path) ->
 
 
 def test_equal_rewards_ship_nothing_and_say_so(tmp_path: Path) -> None:
-    report = exported(tmp_path, [linear("a", reward=0.1), linear("b", reward=0.1), linear("c", reward=0.1)])
-    assert report.counts["rollout_samples"] == 0
-    assert not (report.dir / "run").exists()
-    assert report.counts["sft_rows"] == 3
+    talks = [linear("a", reward=0.1), linear("b", reward=0.1), linear("c", reward=0.1)]
+    with pytest.raises(ExportRefused, match="there is no micro-batch") as refused:
+        exported(tmp_path, talks)
+    report = refused.value.report
+    assert isinstance(report, ExportReport)
     assert [note.reason[:11] for note in report.notes] == ["advantage 0"] * 3
-    record = read_episodes(report.dir / "episodes" / "traces.jsonl")[0]["traces"][0]
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+    shipped = vf.load(tmp_path / "run").export("prime-rl", tmp_path / "out", **OPTIONS, weights=likely)
+    record = read_episodes(shipped.dir / "episodes" / "traces.jsonl")[0]["traces"][0]
     assert set(record["nodes"][2]["advantages"]) == {0.0}
+    other = [linear("d", group="h", reward=1.0), linear("e", group="h", reward=0.0)]
+    mixed = vf.load(asyncio.run(save(tmp_path / "mixed", [*talks, *other])))
+    report = mixed.export("prime-rl", tmp_path / "more", **OPTIONS)
+    assert report.counts["rollout_samples"] == 2
+    assert report.counts["sft_rows"] == 5
+
+
+def likely(sample: vf.Sample) -> dict[str, Any]:
+    """Each sampled token by its likelihood."""
+    return {"rl": np.zeros(len(sample)), "ce": sample.mask}
 
 
 def test_longer_than_the_sequence_is_cut_at_the_tail(tmp_path: Path) -> None:
@@ -174,9 +188,10 @@ def test_longer_than_the_sequence_is_cut_at_the_tail(tmp_path: Path) -> None:
     assert cut[0] == whole.token_ids[: first + 10].tolist()
     assert sum(cut[1]) == 10
     assert any(note.reason.startswith(f"cut to {first + 10} of {len(whole)}") for note in report.notes)
-    report = vf.load(tmp_path / "run").export("prime-rl", tmp_path / "short", env="sums", seq_len=8)
-    assert report.counts["rollout_samples"] == 0
-    assert {note.reason for note in report.notes} == {"nothing to train within 8 tokens"}
+    with pytest.raises(ExportRefused, match="nothing to train within 8 tokens"):
+        vf.load(tmp_path / "run").export("prime-rl", tmp_path / "short", env="sums", seq_len=8)
+    (sample,) = [one for one in read_training_samples(report.dir / "samples") if one.advantages[0] > 0]  # type: ignore[index]
+    assert sample.token_ids == whole.token_ids.tolist()
 
 
 def test_arguments_with_differing_keys_stay_as_they_were(tmp_path: Path) -> None:
@@ -216,9 +231,14 @@ def test_the_same_run_gives_the_same_bytes(tmp_path: Path) -> None:
     files = sorted(p.relative_to(tmp_path / "one") for p in (tmp_path / "one").rglob("*") if p.is_file())
     assert [str(name) for name in files] == [
         "episodes/traces.jsonl",
+        "live/prime_rl.toml",
+        "live/trainer.toml",
+        "live/vfnb_tasks_sums/__init__.py",
+        "live/vfnb_tasks_sums/tasks.jsonl",
         "manifest.json",
         "run/rollouts/step_1/rank_0.bin",
         "run/rollouts/step_1/rank_1.bin",
+        "samples/samples.msgpack",
         "sft/train.parquet",
         "sft_jsonl/train.jsonl",
     ]
@@ -258,17 +278,21 @@ def test_every_rank_gets_as_many_batches_and_every_token_is_there_once(
 def test_the_wire_is_arrays_in_the_trainers_order() -> None:
     import msgspec
 
+    from vfnb.exchange.wire import encode_batches
+
     ((batch,),) = pack(some(2, 1), seq_len=8, pad_to=4)
-    assert msgspec.msgpack.decode(msgspec.msgpack.encode(batch)) == [
-        [5, 5, 6, 1],
-        [False, True, False, False],
-        [1.0, 1.0, 2.0, 0.0],
-        [-0.5, -0.5, -0.5, 0.0],
-        [0, 1, 0, 0],
-        [2, 2],
-        [0.7, 0.7, 0.7, 1.0],
-        ["sums", "sums", "sums", ""],
-        [2, 2],
+    assert msgspec.msgpack.decode(encode_batches([batch])) == [
+        [
+            [5, 5, 6, 1],
+            [False, True, False, False],
+            [1.0, 1.0, 2.0, 0.0],
+            [-0.5, -0.5, -0.5, 0.0],
+            [0, 1, 0, 0],
+            [2, 2],
+            [0.7, 0.7, 0.7, 1.0],
+            ["sums", "sums", "sums", ""],
+            [2, 2],
+        ]
     ]
     assert isinstance(batch, MicroBatch)
 
@@ -345,7 +369,7 @@ def test_wrong_options_are_named_before_anything_is_written(tmp_path: Path) -> N
     ):
         with pytest.raises(ConfigError, match=message):
             run.export("prime-rl", out, partial=True, **options)
-    with pytest.raises(ConfigError, match="there are prime-rl, sft, arrow, verifiers"):
+    with pytest.raises(ConfigError, match="there are prime-rl, sft, arrow, verifiers, atif"):
         run.export("csv", out, partial=True)
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
 

@@ -35,7 +35,7 @@ def _parser() -> ArgumentParser:
 
     parser = _Parser(
         prog="vfnb export",
-        description="Write a finished run in the form of another program, as a whole or not at all.",
+        description="Write a run (also an imported one) in the form of another program, as a whole or not at all.",
         argument_default=SUPPRESS,
     )
     parser.add_argument("run", help="the run's folder")
@@ -50,6 +50,7 @@ def _parser() -> ArgumentParser:
     parser.add_argument("--step", type=int, help="training step of the micro-batches (1)")
     parser.add_argument("--temperature", type=float, help="of calls that have none on record")
     parser.add_argument("--min-reward", type=float, help="SFT rows only of traces with at least this reward")
+    parser.add_argument("--weights", choices=["rollout"], help="every rollout counts as much as the others")
     for name, text in (
         ("--skip-invalid", "leave out what contradicts itself or cannot be carried"),
         ("--overwrite", "replace an earlier export"),

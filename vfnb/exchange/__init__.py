@@ -1,4 +1,4 @@
-"""Finished runs for other programs: training samples with advantages, prime-rl, SFT and Arrow exports."""
+"""Runs for other programs and from them: training samples, exports, imports."""
 
 from vfnb.utils.lazy import lazy
 
@@ -6,12 +6,15 @@ __getattr__ = lazy(
     __name__,
     {
         "credit": "Advantage advantages",
-        "exporting": "FORMATS ExportOptions export",
+        "exporting": "FORMATS export",
+        "imports": "Fault ImportReport import_run",
         "notes": "ExportReport Note",
-        "packing": "Piece pack",
-        "reading": "read_episodes read_manifest read_rollouts read_samples read_sft",
+        "options": "ExportOptions",
+        "packing": "pack",
+        "pieces": "Images Piece",
+        "reading": "read_episodes read_manifest read_rollouts read_samples read_sft read_training_samples",
         "training": "LeftOut SampleList collect",
-        "wire": "MicroBatch",
+        "wire": "MicroBatch TrainingSample",
     },
 )
 
@@ -20,18 +23,24 @@ __all__ = [
     "Advantage",
     "ExportOptions",
     "ExportReport",
+    "Fault",
+    "Images",
+    "ImportReport",
     "LeftOut",
     "MicroBatch",
     "Note",
     "Piece",
     "SampleList",
+    "TrainingSample",
     "advantages",
     "collect",
     "export",
+    "import_run",
     "pack",
     "read_episodes",
     "read_manifest",
     "read_rollouts",
     "read_samples",
     "read_sft",
+    "read_training_samples",
 ]

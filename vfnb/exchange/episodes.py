@@ -71,6 +71,7 @@ def _trace(
                 "name": trace.agent,
                 "trainable": trainable and trace.dropped is None,
             },
+            "root_reply": trace.answer,
             "tools": _tools(trace),
             "nodes": [_node(row, calls, advantage) for row in rows],
             "calls": [_call(call) for call in calls if call.reply_node is not None or call.error is not None],
@@ -145,7 +146,7 @@ def _call(call: ModelCall) -> dict[str, Any]:
             if usage is None
             else _thin(
                 {
-                    "prompt_tokens": usage.prompt_tokens,
+                    "prompt_tokens": usage.prompt_tokens - usage.cached_tokens,  # as theirs counts
                     "completion_tokens": usage.completion_tokens,
                     "cached_input_tokens": usage.cached_tokens,
                     "reasoning_tokens": usage.reasoning_tokens,

@@ -2,73 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from vfnb.errors import ConfigError, ExportRefused
 from vfnb.exchange.arrow import pyarrow, sample_table, write_parquet
-from vfnb.exchange.credit import METHODS, Advantage
+from vfnb.exchange.atif import lost_on_the_way, trajectory
 from vfnb.exchange.episodes import episode_record
-from vfnb.exchange.folder import MANIFEST, fresh_folder
+from vfnb.exchange.folder import MANIFEST, fresh_folder, listed
+from vfnb.exchange.live import write_live
 from vfnb.exchange.notes import ExportReport
-from vfnb.exchange.packing import Piece, pack, piece
-from vfnb.exchange.selection import Selection, select_rows, select_samples, temperature_of
-from vfnb.exchange.wire import encode_batches
+from vfnb.exchange.options import ExportOptions
+from vfnb.exchange.rollouts import pieces_of, write_batches, write_samples
+from vfnb.exchange.selection import Selection, select_rows, select_samples
+from vfnb.utils.ids import digest
 from vfnb.utils.plain import encode_json
 
 if TYPE_CHECKING:
-    from vfnb.exchange.training import SampleList
     from vfnb.trace import Trace
 
-__all__ = ["FORMATS", "ExportOptions", "export"]
+__all__ = ["FORMATS", "export"]
 
 TARGET = {"prime-rl": "0.8.0", "commit": "559b4477", "verifiers": "a60a606e"}
 """The versions whose formats these are."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ExportOptions:
-    """What may be chosen; each format takes what concerns it."""
-
-    env: str = ""
-    """Name of the environment: the `name` of the source in prime-rl's configuration."""
-    advantage: Advantage | None = "grpo"
-    """As in `run.samples`; micro-batches need one."""
-    agents: Sequence[str] | None = None
-    """Roles under training; all by default."""
-    seq_len: int = 8192
-    """Tokens of a micro-batch. Longer samples are cut at the tail."""
-    ranks: int = 1
-    """Data-parallel size of the trainer."""
-    pad_to: int = 1
-    """Context-parallel size of the trainer."""
-    step: int = 1
-    """The training step that the micro-batches are for."""
-    temperature: float | None = None
-    """Of calls that have none on record."""
-    min_reward: float | None = None
-    """Rows for supervised fine-tuning only of traces with at least this reward."""
-
-    def check(self, format: str) -> None:
-        """
-        Raises:
-            ConfigError: values that cannot be.
-        """
-        if format not in FORMATS:
-            raise ConfigError(f"no export format {format!r}; there are {', '.join(FORMATS)}")
-        if format != "prime-rl":
-            return
-        if self.env.strip() in ("", "all", "agg"):
-            raise ConfigError(f"env={self.env!r} is no environment name in prime-rl; give its source's name")
-        if self.advantage not in METHODS:
-            raise ConfigError(f"advantage={self.advantage!r}: prime-rl needs one of {', '.join(METHODS)}")
-        if self.step < 1:
-            raise ConfigError(f"step={self.step} cannot be; steps count from 1")
-        pack([], seq_len=self.seq_len, ranks=self.ranks, pad_to=self.pad_to)
+_ARROW = ("prime-rl", "sft", "arrow")
 
 
 def export(
@@ -86,20 +48,23 @@ def export(
     Args:
         traces: each under its id, or the error that reading it gave.
         format: one of `FORMATS`.
-        dir: the folder to be made.
+        dir: the folder to be made; behind a link, the folder that it leads to.
         options: see `ExportOptions`.
         source: the run's name, for the manifest.
         skip_invalid: leave out what contradicts itself or cannot be carried.
-        overwrite: replace an earlier export in `dir`.
+        overwrite: replace an earlier export in `dir`, which must have no files of other origin.
 
     Raises:
         ConfigError: a format, option or folder that cannot be.
         MissingExtra: pyarrow is not installed.
         ExportRefused: a trace contradicts itself or cannot be carried, or there is nothing to write.
     """
-    options.check(format)
-    pyarrow()
-    target = Path(dir).expanduser().absolute()
+    options.check(format, list(FORMATS))
+    if not isinstance(dir, str | Path) or not str(dir):
+        raise ConfigError(f"dir={dir!r} is no path")
+    if format in _ARROW:
+        pyarrow()
+    target = Path(dir).expanduser().resolve()
     with fresh_folder(target, overwrite=overwrite) as work:
         chosen = Selection.of(traces, options.agents)
         counts = {"traces": chosen.read} | FORMATS[format](chosen, work, options)
@@ -121,6 +86,12 @@ def _judge(report: ExportReport, skip_invalid: bool) -> None:
         )
     if not any(number for name, number in report.counts.items() if name != "traces"):
         raise ExportRefused(f"there is nothing to write:\n{report!r}", report)
+    if report.counts.get("micro_batches_per_rank") == 0:
+        raise ExportRefused(
+            "there is no micro-batch: no sample has anything to train, and a trainer would wait for ever. The "
+            f"formats sft and verifiers write the rest of it\n{report!r}",
+            report,
+        )
 
 
 def _manifest(work: Path, report: ExportReport, options: ExportOptions, source: str) -> None:
@@ -131,21 +102,34 @@ def _manifest(work: Path, report: ExportReport, options: ExportOptions, source: 
         "vfnb": __version__,
         "target": TARGET,
         "run": source,
-        "options": asdict(options),
+        "options": options.record(),
         "counts": report.counts,
+        "files": listed(work),
         "notes": [asdict(note) for note in report.notes],
     }
-    (work / MANIFEST).write_bytes(msgspec.json.format(msgspec.json.encode(record), indent=2) + b"\n")
+    (work / MANIFEST).write_bytes(msgspec.json.format(encode_json(record), indent=2) + b"\n")
 
 
 # Formats: each writes its files and returns its counts
 
 
 def _prime_rl(chosen: Selection, work: Path, options: ExportOptions) -> dict[str, int]:
-    samples = select_samples(chosen, "rollouts", advantage=options.advantage, temperature=options.temperature)
+    samples = select_samples(
+        chosen,
+        "rollouts",
+        advantage=options.advantage,
+        temperature=options.temperature,
+        images=options.images is not None,
+        streams=options.weights is not None,
+    )
     counts = _episodes(chosen, work / "episodes", options)
     counts |= _sft(chosen, work, options)
-    return counts | _rollouts(chosen, work, options, samples)
+    pieces = pieces_of(chosen, samples, options)
+    counts |= write_samples(pieces, work / "samples")
+    counts |= write_batches(chosen, samples, pieces, work / "run", options)
+    if chosen.traces:
+        write_live(chosen.traces, work / "live", options)
+    return counts
 
 
 def _episodes(chosen: Selection, folder: Path, options: ExportOptions) -> dict[str, int]:
@@ -178,34 +162,6 @@ def _sft(chosen: Selection, work: Path, options: ExportOptions) -> dict[str, int
     return {"sft_rows": len(rows)}
 
 
-def _rollouts(chosen: Selection, work: Path, options: ExportOptions, samples: SampleList) -> dict[str, int]:
-    pieces: list[Piece] = []
-    for sample in samples:
-        temperature = temperature_of(sample, options.temperature)
-        assert isinstance(temperature, float)  # the others were refused
-        made = piece(sample, seq_len=options.seq_len, temperature=temperature, env=options.env)
-        if not any(made.mask):
-            reason = f"nothing to train within {options.seq_len} tokens"
-            chosen.note(sample.trace_id, "rollouts", "left out", reason, sample.branch)
-            continue
-        if len(made.ids) < len(sample):
-            reason = f"cut to {options.seq_len} of {len(sample)} tokens"
-            chosen.note(sample.trace_id, "rollouts", "warning", reason, sample.branch)
-        pieces.append(made)
-    dealt = pack(pieces, seq_len=options.seq_len, ranks=options.ranks, pad_to=options.pad_to)
-    if dealt:
-        folder = work / "run" / "rollouts" / f"step_{options.step}"
-        folder.mkdir(parents=True)
-        for rank, batches in enumerate(dealt):
-            (folder / f"rank_{rank}.bin").write_bytes(encode_batches(batches))
-    trained = sum(sum(one.mask) for one in pieces)
-    return {
-        "rollout_samples": len(pieces),
-        "rollout_tokens_to_train": trained,
-        "micro_batches_per_rank": len(dealt[0]) if dealt else 0,
-    }
-
-
 def _arrow(chosen: Selection, work: Path, options: ExportOptions) -> dict[str, int]:
     samples = select_samples(chosen, "samples", advantage=options.advantage)
     if samples:
@@ -223,11 +179,30 @@ def _verifiers(chosen: Selection, work: Path, options: ExportOptions) -> dict[st
     return _episodes(chosen, work, options)
 
 
-FORMATS: dict[str, Callable[[Selection, Path, ExportOptions], dict[str, int]]] = {
+def _atif(chosen: Selection, work: Path, options: ExportOptions) -> dict[str, int]:
+    counts = {"trajectories": 0, "steps": 0}
+    for trace in chosen.traces:
+        if not len(trace.nodes):
+            chosen.note(trace.id, "trajectories", "left out", "no message")
+            continue
+        folder = work / (trace.id if re.fullmatch(r"[\w-]{1,80}", trace.id) else digest(trace.id))
+        folder.mkdir()
+        document = trajectory(trace, folder)
+        (folder / "trajectory.json").write_bytes(msgspec.json.format(encode_json(document), indent=1) + b"\n")
+        for reason in lost_on_the_way(trace):
+            chosen.note(trace.id, "trajectories", "warning", reason)
+        counts["trajectories"] += 1
+        counts["steps"] += len(document["steps"])
+    return counts
+
+
+Format = Callable[[Selection, Path, ExportOptions], dict[str, Any]]
+FORMATS: dict[str, Format] = {
     "prime-rl": _prime_rl,
     "sft": _sft,
     "arrow": _arrow,
     "verifiers": _verifiers,
+    "atif": _atif,
 }
-"""`prime-rl`: episodes, sft, micro-batches; `sft`: the rows alone; `arrow`: token samples as a table; `verifiers`:
-the episodes alone, where its readers look for them."""
+"""`prime-rl`: episodes, sft, samples, micro-batches, live; `sft`: the rows alone; `arrow`: token samples as a
+table; `verifiers`: the episodes alone, where its readers look for them; `atif`: a trajectory for each trace."""

@@ -19,7 +19,7 @@ class Note:
     """One thing about one trace."""
 
     trace_id: str
-    part: Literal["all", "episodes", "sft", "rollouts", "samples"]
+    part: Literal["all", "episodes", "sft", "rollouts", "samples", "trajectories"]
     """Which part of the export it is about."""
     action: Literal["refused", "left out", "warning"]
     """`refused`: the record contradicts itself or cannot be carried; `left out`: not meant to be trained on;

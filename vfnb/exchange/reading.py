@@ -12,10 +12,18 @@ from vfnb.errors import TraceError
 from vfnb.exchange.arrow import pyarrow
 from vfnb.exchange.folder import MANIFEST
 from vfnb.exchange.records import task_hash
-from vfnb.exchange.wire import MicroBatch, decode_batches
+from vfnb.exchange.rollouts import SAMPLES
+from vfnb.exchange.wire import MicroBatch, TrainingSample, decode_batches, decode_samples
 from vfnb.utils.plain import decode_json
 
-__all__ = ["read_episodes", "read_manifest", "read_rollouts", "read_samples", "read_sft"]
+__all__ = [
+    "read_episodes",
+    "read_manifest",
+    "read_rollouts",
+    "read_samples",
+    "read_sft",
+    "read_training_samples",
+]
 
 
 def read_manifest(folder: str | Path) -> dict[str, Any]:
@@ -75,9 +83,36 @@ def _check(batch: MicroBatch, path: Path) -> None:
         batch.position_ids,
         batch.temperatures,
         batch.env_names,
+        *(
+            stream
+            for stream in (batch.rl_weights, batch.ce_weights, batch.mm_token_type_ids)
+            if stream is not None
+        ),
     )
     if any(len(each) != count for each in lists) or sum(batch.seq_lens) != count:
         raise TraceError(f"{path}: a micro-batch of {count} tokens has lists of other lengths")
+
+
+def read_training_samples(folder: str | Path) -> list[TrainingSample]:
+    """The samples of an export's folder `samples`.
+
+    Raises:
+        TraceError: the file is none of samples, or lengths contradict each other.
+    """
+    path = Path(folder) / SAMPLES
+    try:
+        samples = decode_samples(path.read_bytes())
+    except msgspec.ValidationError as error:
+        raise TraceError(f"{path} holds no training samples: {error}") from error
+    for at, one in enumerate(samples):
+        lists = (one.mask, one.logprobs, one.temperatures, one.advantages, one.rl_weights, one.ce_weights)
+        if any(
+            each is not None and len(each) != len(one.token_ids) for each in (*lists, one.mm_token_type_ids)
+        ):
+            raise TraceError(
+                f"{path}, sample {at}: {len(one.token_ids)} tokens, but a list of another length"
+            )
+    return samples
 
 
 def read_sft(folder: str | Path) -> list[dict[str, Any]]:

@@ -128,9 +128,19 @@ def _below(trace: Trace, least: float | None) -> str | None:
 
 
 def select_samples(
-    chosen: Selection, part: str, *, advantage: Advantage | None, temperature: float | None = None
+    chosen: Selection,
+    part: str,
+    *,
+    advantage: Advantage | None,
+    temperature: float | None = None,
+    images: bool = False,
+    streams: bool = False,
 ) -> SampleList:
-    """The token samples that can be trained on; for `rollouts`, with one temperature above 0."""
+    """The token samples that can be trained on.
+
+    For `rollouts` they have one temperature above 0, no images unless they can be carried (`images`), and an
+    advantage other than 0 unless weight streams (`streams`) may train them in another way.
+    """
     samples = collect(chosen.traces, advantage=advantage, agents=chosen.agents, failed=chosen.broken)
     chosen.advantages = {
         sample.trace_id: sample.advantage
@@ -140,12 +150,14 @@ def select_samples(
     for out in samples.left_out:
         chosen.note(out.trace_id, part, "left out", out.reason)
     if part == "rollouts":
-        samples = SampleList(_of_one_temperature(chosen, samples, temperature), samples.left_out)
-        samples = SampleList(_with_a_signal(chosen, samples), samples.left_out)
+        samples = SampleList(_of_one_temperature(chosen, samples, temperature, images), samples.left_out)
+        samples = SampleList(_with_a_signal(chosen, samples, streams), samples.left_out)
     return samples
 
 
-def _of_one_temperature(chosen: Selection, samples: SampleList, given: float | None) -> list[Sample]:
+def _of_one_temperature(
+    chosen: Selection, samples: SampleList, given: float | None, images: bool
+) -> list[Sample]:
     refused: dict[str, str] = {}
     common: float | None = None
     for sample in samples:
@@ -158,11 +170,11 @@ def _of_one_temperature(chosen: Selection, samples: SampleList, given: float | N
             refused.setdefault(sample.trace_id, f"temperature {found:g}, while others have {common:g}")
     for trace_id, reason in refused.items():
         chosen.note(trace_id, "rollouts", "refused", reason)
-    for trace_id in {sample.trace_id: None for sample in samples}:
+    for trace_id in {} if images else {sample.trace_id: None for sample in samples}:
         node = has_images(chosen.rows[trace_id])
         if node is not None and trace_id not in refused:
             refused[trace_id] = "images"
-            chosen.note(trace_id, "rollouts", "refused", "its images are not carried", node)
+            chosen.note(trace_id, "rollouts", "refused", "its images are not carried without images=", node)
     return [sample for sample in samples if sample.trace_id not in refused]
 
 
@@ -187,7 +199,7 @@ def temperature_of(sample: Sample, given: float | None = None) -> float | str:
     return values[0]
 
 
-def _with_a_signal(chosen: Selection, samples: SampleList) -> list[Sample]:
+def _with_a_signal(chosen: Selection, samples: SampleList, streams: bool) -> list[Sample]:
     kept = []
     silent: Counter[str] = Counter()
     for sample in samples:
@@ -195,18 +207,10 @@ def _with_a_signal(chosen: Selection, samples: SampleList) -> list[Sample]:
             chosen.note(
                 sample.trace_id, "rollouts", "refused", f"its advantage is {sample.advantage}", sample.branch
             )
-        elif sample.advantage == 0.0:
+        elif sample.advantage == 0.0 and not streams:
             silent[sample.trace_id] += 1
         else:
             kept.append(sample)
-            if sample.source.routed_experts is not None:
-                chosen.note(
-                    sample.trace_id,
-                    "rollouts",
-                    "warning",
-                    "its expert routing is not carried",
-                    sample.branch,
-                )
     for trace_id in silent:
         chosen.note(
             trace_id, "rollouts", "left out", "advantage 0: prime-rl drops it (equal rewards in its group)"

@@ -10,7 +10,6 @@ import asyncio
 import json
 import os
 import shutil
-import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -23,6 +22,7 @@ from vfnb.installs.installed import Installed
 from vfnb.installs.lock import locked
 from vfnb.installs.recipe import Recipe
 from vfnb.installs.settings import installer_environment
+from vfnb.utils.cache import cache_root
 from vfnb.utils.ids import new_id
 
 __all__ = ["Progress", "cache_folder", "ensure", "find", "remove", "under_way"]
@@ -36,12 +36,8 @@ _RECORD = "installed.json"
 
 
 def cache_folder(environ: Mapping[str, str] = os.environ) -> Path:
-    """Where programs are kept: `$VFNB_CACHE/programs`, or `vfnb/programs` in the platform's cache folder."""
-    if environ.get("VFNB_CACHE"):
-        return Path(environ["VFNB_CACHE"]).expanduser().absolute() / "programs"
-    home = Path.home()
-    default = home / "Library/Caches" if sys.platform == "darwin" else home / ".cache"
-    return Path(environ.get("XDG_CACHE_HOME") or default) / "vfnb/programs"
+    """Where programs are kept: `programs` in the cache (`vfnb.utils.cache`)."""
+    return cache_root(environ) / "programs"
 
 
 def find(recipe: Recipe) -> Installed | None:

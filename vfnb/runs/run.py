@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from vfnb import loops
 from vfnb.errors import ConfigError, RunNotFinished
+from vfnb.exchange.imports.report import import_report
 from vfnb.runs.config import read_config
 from vfnb.runs.live import Live
 from vfnb.runs.rows import stored_rows
 from vfnb.runs.snapshot import snapshot
 from vfnb.runs.traces import TraceList
-from vfnb.store import CONFIG_NAME, RunReader, RunStore
+from vfnb.store import CONFIG_NAME, RunReader, RunStore, is_run
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -62,7 +63,6 @@ class Run:
     ) -> None:
         self.dir = dir
         self.config: dict[str, Any] = config if config is not None else read_config(dir / CONFIG_NAME)
-        self.notes = tuple(notes)
         self._live = live
         self._prepared = prepared
         """What it was started from, in the process that started it."""
@@ -71,6 +71,9 @@ class Run:
         self._reader = RunReader(dir)
         self._version = version
         """The score version to show; the newest one if None."""
+        self.imported = None if live is not None else import_report(self._reader)
+        """Where an imported run comes from and what is not in it (`vfnb.exchange.ImportReport`); else None."""
+        self.notes = (*notes, *(self.imported.notes if self.imported is not None else ()))
         if live is not None:
             _live_runs.add(self)
 
@@ -271,14 +274,14 @@ class Run:
         """Write the run in the form of another program, as a whole or not at all (`docs/training.md`).
 
         Args:
-            format: `prime-rl` (episodes, SFT rows, packed micro-batches), `sft` (the rows alone), `arrow` (token
-                samples) or `verifiers` (the episodes alone).
+            format: `prime-rl` (episodes, SFT rows, samples, packed micro-batches, configuration), `sft` (the rows
+                alone), `arrow` (token samples), `verifiers` (the episodes alone) or `atif` (trajectories).
             dir: the folder to be made.
             skip_invalid: leave out traces that contradict themselves or cannot be carried; the report lists them.
             overwrite: replace an earlier export.
             partial: also of a run that has not finished.
-            options: `env, advantage, agents, seq_len, ranks, pad_to, step, temperature, min_reward`
-                (`vfnb.exchange.ExportOptions`); `env` is the taskset's name by default.
+            options: `env, advantage, agents, seq_len, ranks, pad_to, step, temperature, min_reward, weights,
+                images` (`vfnb.exchange.ExportOptions`); `env` is the taskset's name by default.
 
         Raises:
             RunNotFinished: without `partial`.
@@ -286,7 +289,8 @@ class Run:
             ExportRefused: a trace contradicts itself or cannot be carried, or there is nothing to write.
             MissingExtra: pyarrow is not installed.
         """
-        from vfnb.exchange.exporting import ExportOptions, export
+        from vfnb.exchange.exporting import export
+        from vfnb.exchange.options import ExportOptions
 
         self._finished("exports", partial)
         known = [one.name for one in fields(ExportOptions)]
@@ -501,13 +505,27 @@ class Run:
         live.done.add_done_callback(lambda _: progress.stop(0))
 
 
-def load(path: str | Path) -> Run:
-    """Open a run's folder, finished or not, also one that another process is writing.
+def load(path: str | Path, *, into: str | Path | None = None) -> Run:
+    """Open a run: a folder of ours, finished or not, or what another program has left (`docs/importing.md`).
+
+    A run of ours may be one that another process is writing. Run folders of verifiers, ATIF trajectories, jobs of
+    Harbor and Inspect logs are converted once and kept in the cache; `run.imported` says what could not be read.
+
+    Args:
+        path: the folder or file.
+        into: where a converted run is to be kept, instead of the cache.
 
     Raises:
-        StoreError: no run is there, or it cannot be read.
+        StoreError: it is a run that cannot be read.
+        ImportRefused: nothing is there that can be opened, or no record of it can be read.
+        ConfigError: `into` has something else in it.
     """
-    return Run(Path(path))
+    folder = Path(path)
+    if is_run(folder):
+        return Run(folder)
+    from vfnb.exchange.imports import import_run
+
+    return Run(import_run(folder, None if into is None else Path(into)))
 
 
 _live_runs: weakref.WeakSet[Run] = weakref.WeakSet()

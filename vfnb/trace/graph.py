@@ -294,6 +294,21 @@ class MessageGraph:
         delta.call = self.update_call(index, shown_node=shown, rewrites=[*call.rewrites, *rewrites]).call
         return delta
 
+    def rest(self, parent: int, new: Sequence[tuple[Message, Identity]]) -> Delta:
+        """Record what came after the last call and no call has sent: a history that was imported may end so.
+
+        The messages count as the last call's, of which there must be one.
+        """
+        delta = Delta()
+        call = len(self.calls) - 1
+        for message, ident in new:
+            parent = self._add(parent, message, ident, call, sampled=False, delta=delta)
+            delta.nodes.append(
+                NodeRecord(parent, self.nodes[parent].parent, self.nodes[parent].content_key, call)
+            )
+        self.version += 1
+        return delta
+
     def update_call(self, index: int, **changes: Any) -> Delta:
         """Correct fields of a recorded call (`delivered`, `end`, ...); returns the record to store.
 
