@@ -73,7 +73,9 @@ class Run:
         """The score version to show; the newest one if None."""
         self.imported = None if live is not None else import_report(self._reader)
         """Where an imported run comes from and what is not in it (`vfnb.exchange.ImportReport`); else None."""
-        self.notes = tuple(dict.fromkeys([*notes, *(self.imported.notes if self.imported is not None else ())]))
+        self.notes = tuple(
+            dict.fromkeys([*notes, *(self.imported.notes if self.imported is not None else ())])
+        )
         if live is not None:
             _live_runs.add(self)
 
