@@ -291,5 +291,10 @@ def __getattr__(name: str) -> Any:
     return value
 
 
+def load_ipython_extension(shell: Any) -> None:
+    """`%load_ext vfnb`: the notebook magics `%%harness`, `%%reward` and `%vf`."""
+    import_module("vfnb.magics").load(shell)
+
+
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__} - {"Any", "TYPE_CHECKING", "annotations", "import_module"})

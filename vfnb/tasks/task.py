@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from vfnb.tasks.taskset import Taskset
     from vfnb.tasks.tools.plan import ToolItem
     from vfnb.trace import Trace
+    from vfnb.types import Messages
 
 __all__ = ["KEY_DIGITS", "Task", "TaskConfig"]
 
@@ -115,6 +116,17 @@ class Task(Generic[DataT, StateT, ConfigT]):
         if self.data.name or self.data.id:
             return self.data.name or self.data.id or ""
         return str(self.data.idx) if self.data.idx is not None else self.key[:8]
+
+    @property
+    def prompt(self) -> str | Messages:
+        """The data's prompt, as `session.complete` takes it.
+
+        Raises:
+            TasksetError: the data has none.
+        """
+        if self.data.prompt is None:
+            raise TasksetError(f"task {self.name} has no prompt; give its data one, or read its own fields")
+        return self.data.prompt
 
     def make_state(self) -> StateT:
         """A fresh state for one rollout.
