@@ -1,7 +1,7 @@
-"""The documentation: check the links of all pages, and build the API reference with pdoc.
+"""The documentation: check the links of all pages, build the API reference with pdoc and the notebooks as pages.
 
 python scripts/docs.py --check      only the links
-python scripts/docs.py build/docs   the links, then the reference
+python scripts/docs.py build/docs   the links, then the reference and the notebooks
 """
 
 from __future__ import annotations
@@ -16,6 +16,12 @@ ROOT = Path(__file__).resolve().parents[1]
 LINK = re.compile(r"(?<!`)\[[^\]]*\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#+ +(.+)$", re.MULTILINE)
 FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title><style>
+body {{ max-width: 960px; margin: 2em auto; padding: 0 1em; font: 16px/1.5 system-ui, sans-serif }}
+pre {{ overflow-x: auto; padding: 0.6em; background: rgba(128, 128, 128, 0.1); font-size: 14px }}
+.prompt, .anchor-link {{ display: none }} img {{ max-width: 100% }} table {{ border-collapse: collapse }}
+</style></head><body>{body}</body></html>
+"""
 
 
 def pages() -> list[Path]:
@@ -60,7 +66,26 @@ def build(target: Path) -> None:
     print(f"The API reference: {target / 'vfnb.html'}")
 
 
+def render(target: Path) -> None:
+    """The example notebooks with their stored outputs as static pages: no script, nothing from elsewhere."""
+    from nbconvert import HTMLExporter
+    from traitlets.config import Config
+
+    kinds = ["text/html", "image/svg+xml", "image/png", "text/markdown", "text/plain"]  # no live widgets
+    settings = Config({"NbConvertBase": {"display_data_priority": kinds}})
+    exporter = HTMLExporter(config=settings, template_name="basic", embed_images=True)
+    target.mkdir(parents=True, exist_ok=True)
+    for notebook in sorted((ROOT / "notebooks").glob("*.ipynb")):
+        body, _ = exporter.from_filename(str(notebook))
+        if "<script" in body:
+            sys.exit(f"{notebook.name} has an output with a script; give it a static twin")
+        page = target / f"{notebook.stem}.html"
+        page.write_text(PAGE.format(title=notebook.stem, body=body), encoding="utf-8")
+        print(f"{page}: {page.stat().st_size / 1000:.0f} kB")
+
+
 if __name__ == "__main__":
     check()
     if sys.argv[1] != "--check":
         build(Path(sys.argv[1]))
+        render(Path(sys.argv[1]) / "notebooks")
