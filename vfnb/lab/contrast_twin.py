@@ -1,0 +1,77 @@
+"""Contrasts as a table."""
+
+from __future__ import annotations
+
+from vfnb.lab.contrast import Contrast, Contrasts
+from vfnb.lab.grid import Grid
+from vfnb.lab.words import number
+
+__all__ = ["contrasts_bundle", "contrasts_text", "difference_words", "grid", "p_words"]
+
+_NAMES = {"holm": "Holm", "bh": "Benjamini-Hochberg"}
+
+
+def p_words(p: float | None) -> str:
+    """A p value; `-` if there is none."""
+    return "-" if p is None else "<0.001" if p < 0.001 else f"{p:.2f}" if p >= 0.1 else f"{p:.3f}"
+
+
+def difference_words(item: Contrast) -> str:
+    """The difference with its interval."""
+    if item.difference is None:
+        return "-"
+    told = f"{item.difference:+.3f}"
+    return told if item.low is None else f"{told} [{item.low:+.3f}, {item.high:+.3f}]"
+
+
+def grid(found: Contrasts) -> Grid:
+    """The table of contrasts, with what to be careful about under it."""
+    corrected = found.correction in _NAMES
+    head = ["setting", "against", "mean", "against it", f"difference [{found.level:.0%}]", "p"]
+    head += [f"p ({_NAMES[found.correction]})"] if corrected else []
+    head += ["better/equal/worse", "tasks", "detectable"]
+    rows = []
+    for item in found.items:
+        row = [item.b, item.a, number(item.mean_b), number(item.mean_a), difference_words(item)]
+        row += [p_words(item.p), *([p_words(item.p_adjusted)] if corrected else [])]
+        row += [f"{item.better}/{item.equal}/{item.worse}", str(item.tasks), number(item.detectable, 2)]
+        rows.append(tuple(row))
+    return Grid(
+        f"{found.y}, paired by task",
+        tuple(head),
+        tuple(rows),
+        (*_warned(found), *found.notes, _methods(found)),
+        "contrasts",
+    )
+
+
+def _warned(found: Contrasts) -> list[str]:
+    """Each warning once, with whom it concerns if not all."""
+    who: dict[str, list[str]] = {}
+    for item in found.items:
+        for warning in item.warnings:
+            who.setdefault(warning, []).append(item.b)
+    return [
+        f"warning: {text}" + ("" if len(names) == len(found) else f" ({', '.join(names)})")
+        for text, names in who.items()
+    ]
+
+
+def _methods(found: Contrasts) -> str:
+    tests = sorted({item.test for item in found.items if item.test})
+    intervals = sorted({item.interval for item in found.items if item.interval})
+    parts = [
+        f"test: {' or '.join(tests)}" if tests else "",
+        f"interval: {' or '.join(intervals)}" if intervals else "",
+    ]
+    return "; ".join([*filter(None, parts), "detectable: with a chance of 80 %"])
+
+
+def contrasts_text(found: Contrasts) -> str:
+    """The text twin."""
+    return str(grid(found))
+
+
+def contrasts_bundle(found: Contrasts) -> dict[str, str]:
+    """Text and html."""
+    return grid(found)._repr_mimebundle_()
