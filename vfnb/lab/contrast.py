@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,7 +26,11 @@ if TYPE_CHECKING:
 
 __all__ = ["CORRECTIONS", "Contrast", "Contrasts", "contrast"]
 
-CORRECTIONS = {"holm": holm, "bh": benjamini_hochberg, "none": list}
+CORRECTIONS: dict[str, Callable[[Sequence[float]], list[float]]] = {
+    "holm": holm,
+    "bh": benjamini_hochberg,
+    "none": list,
+}
 FEW_TASKS = 20
 """Below this the warning says that the data are few, whatever they show."""
 

@@ -27,21 +27,31 @@ def difference_words(item: Contrast) -> str:
 def grid(found: Contrasts) -> Grid:
     """The table of contrasts, with what to be careful about under it."""
     corrected = found.correction in _NAMES
-    head = ["setting", "against", "mean", "against it", f"difference [{found.level:.0%}]", "p"]
+    against = {item.a for item in found.items}
+    one = len(against) == 1  # then the title names it, and no column does
+    head = ["setting", *([] if one else ["against"]), "mean", f"difference [{found.level:.0%}]", "p"]
     head += [f"p ({_NAMES[found.correction]})"] if corrected else []
-    head += ["better/equal/worse", "tasks", "detectable"]
+    head += ["+/=/-", "tasks", "detectable"]
     rows = []
     for item in found.items:
-        row = [item.b, item.a, number(item.mean_b), number(item.mean_a), difference_words(item)]
-        row += [p_words(item.p), *([p_words(item.p_adjusted)] if corrected else [])]
+        row = [
+            item.b,
+            *([] if one else [item.a]),
+            number(item.mean_b),
+            difference_words(item),
+            p_words(item.p),
+        ]
+        row += [p_words(item.p_adjusted)] if corrected else []
         row += [f"{item.better}/{item.equal}/{item.worse}", str(item.tasks), number(item.detectable, 2)]
         rows.append(tuple(row))
+    title = f"{found.y}, paired by task"
+    if one:
+        means = sorted({number(item.mean_a) for item in found.items})
+        title += (
+            f", against {against.pop()} ({means[0]})" if len(means) == 1 else f", against {against.pop()}"
+        )
     return Grid(
-        f"{found.y}, paired by task",
-        tuple(head),
-        tuple(rows),
-        (*_warned(found), *found.notes, _methods(found)),
-        "contrasts",
+        title, tuple(head), tuple(rows), (*_warned(found), *found.notes, _methods(found)), "contrasts"
     )
 
 
@@ -58,13 +68,11 @@ def _warned(found: Contrasts) -> list[str]:
 
 
 def _methods(found: Contrasts) -> str:
-    tests = sorted({item.test for item in found.items if item.test})
-    intervals = sorted({item.interval for item in found.items if item.interval})
-    parts = [
-        f"test: {' or '.join(tests)}" if tests else "",
-        f"interval: {' or '.join(intervals)}" if intervals else "",
-    ]
-    return "; ".join([*filter(None, parts), "detectable: with a chance of 80 %"])
+    tests = " or ".join(sorted({item.test for item in found.items if item.test}))
+    intervals = " or ".join(sorted({item.interval for item in found.items if item.interval}))
+    told = [f"test: {tests}" if tests else "", f"interval: {intervals}" if intervals else ""]
+    told += ["+/=/-: tasks on which it is higher, equal, lower", "detectable: with a chance of 80 %"]
+    return "; ".join(filter(None, told))
 
 
 def contrasts_text(found: Contrasts) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from vfnb.errors import ConfigError
 from vfnb.lab.html import MAX_ROWS, MUTED, Page, esc, table
-from vfnb.lab.text import columns, lines
+from vfnb.lab.text import WIDTH, columns, lines
 from vfnb.lab.words import one_line
 
 __all__ = ["Grid"]
@@ -21,11 +21,9 @@ _LATEX = str.maketrans(
         "~": r"\textasciitilde{}",
         "^": r"\textasciicircum{}",
         "±": r"$\pm$",
-        "−": "$-$",
         "<": "$<$",
         ">": "$>$",
         "…": r"\ldots{}",
-        "–": "--",
         "Δ": r"$\Delta$",
     }
 )
@@ -99,7 +97,10 @@ class Grid:
         return f"Grid({self.title!r}, {len(self.rows)} rows)"
 
     def __str__(self) -> str:
-        body = columns(self.head, self.rows, widest=24)
+        for widest in (48, 36, 28, 20, 14):
+            body = columns(self.head, self.rows, widest=widest)
+            if max(map(len, body)) <= WIDTH:
+                break
         return lines([self.title], body[:1], self.notes[:4], body[1:], rest="table.text")
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:

@@ -190,7 +190,8 @@ def normalised(means: Sequence[Sequence[float]], *, level: float = 0.95) -> list
 
     Each task's own mean over settings is taken out of its values, and the t interval of each setting widened by
     sqrt(J / (J - 1)) for J settings (Cousineau 2005, corrected by Morey 2008, both in Tutorials in Quantitative
-    Methods for Psychology, 1:42 and 4:61). For two settings the half width is 1/sqrt(2) of that of their difference.
+    Methods for Psychology, 1:42 and 4:61). For two settings the half width is that of
+    their difference divided by sqrt(2).
 
     Args:
         means: per setting, the mean of each task in the same order.
