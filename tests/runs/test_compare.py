@@ -121,6 +121,16 @@ def test_harnesses_of_one_name_are_told_apart(tmp_path: Path) -> None:
     assert list(both) == ["null", "null_2"] and (tmp_path / "all" / "null_2" / "run.sqlite").exists()
 
 
+def test_a_loaded_comparison_has_the_names_that_were_given(tmp_path: Path) -> None:
+    compared(tmp_path, harnesses={"asks once": once, "forgets (a lot)": forgetful})
+    compared(tmp_path, harnesses={"plain": "null"}, model=vf.Scripted(add))
+    again = vf.Comparison.load(tmp_path / "all")
+    assert list(again) == ["asks once", "forgets (a lot)", "plain"]
+    assert again["forgets (a lot)"].dir == tmp_path / "all" / "forgets-a-lot"
+    (tmp_path / "all" / "comparison.json").unlink()  # of an older version
+    assert list(vf.Comparison.load(tmp_path / "all")) == ["asks-once", "forgets-a-lot", "plain"]
+
+
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
@@ -189,7 +199,7 @@ def test_a_wait_that_is_too_short_goes_on_and_cancelling_stops_all(tmp_path: Pat
         return ""
 
     both = vf.compare(
-        taskset(2), harnesses=[once, waiting], model=vf.Scripted(add), concurrency=2, dir=tmp_path / "all"
+        taskset(2), harnesses=[once, waiting], model=vf.Scripted(add), concurrency=3, dir=tmp_path / "all"
     )
     assert started.wait(10)
     with pytest.raises(TimeoutError, match="1 of 2 runs have not ended after 1 s"):

@@ -12,9 +12,9 @@ from vfnb.agents import Harness, resolve_harness
 from vfnb.clients import ModelClient, resolve_model
 from vfnb.errors import ConfigError
 from vfnb.runs.comparison import Comparison
-from vfnb.runs.run import Run
+from vfnb.runs.manifest import COMPARISON, read_manifest, write_manifest
 from vfnb.runs.source import Source, as_taskset
-from vfnb.runs.start import Prepared, evaluate, prepare, stable_setting
+from vfnb.runs.start import Prepared, evaluate, prepare, stable_setting, start_together
 from vfnb.utils.config import nearest
 from vfnb.utils.ids import canonical_json, digest
 
@@ -43,7 +43,7 @@ def compare(
         harnesses: names, objects or functions; or these by the names under which they are shown and stored.
         model: a model object, or a name that is relayed to `OPENAI_BASE_URL`; shared by all, with its limits.
         rollouts: samples per task and harness.
-        concurrency: rollouts under way at a time, shared out evenly among the harnesses.
+        concurrency: rollouts under way at a time over all harnesses, which advance together.
         dir: the common folder, with one folder per harness; `./runs/<taskset>-harnesses-<hash>` by default.
         settings: what `vf.evaluate` takes besides, the same for all. `max_tokens` and `max_cost` hold for each.
 
@@ -66,12 +66,21 @@ def compare(
         name: known[name].default for name in known if known[name].default is not inspect.Parameter.empty
     }
     shared = defaults | settings | {"model": resolve_model(model), "rollouts": rollouts}
-    shared |= {"concurrency": max(1, concurrency // len(named)), "dir": None}
+    shared |= {"concurrency": concurrency, "dir": None}
     prepared = {name: prepare(taskset, **shared | {"harness": harness}) for name, harness in named.items()}
     folder = (
         Path(dir) if dir is not None else _folder(as_taskset(taskset).name, next(iter(prepared.values())))
     )
-    return Comparison(folder, _started(folder, prepared))
+    folders = {name: _plain(name) for name in named}
+    placed = [run.placed(folder / folders[name]) for name, run in prepared.items()]
+    runs = dict(zip(named, start_together(placed, concurrency), strict=True))
+    earlier = {
+        name: place
+        for name, place in read_manifest(folder, COMPARISON).get("harnesses", {}).items()
+        if place not in folders.values()
+    }
+    write_manifest(folder, COMPARISON, {"harnesses": earlier | folders})
+    return Comparison(folder, runs)
 
 
 def _named(harnesses: Sequence[AnyHarness] | Mapping[str, AnyHarness]) -> dict[str, Harness[Any]]:
@@ -101,15 +110,3 @@ def _folder(taskset: str, one: Prepared) -> Path:
     setting = {key: value for key, value in one.agent.identity().items() if key not in ("harness", "runtime")}
     name = _plain(Path(taskset).name) or "run"
     return Path("runs") / f"{name}-harnesses-{digest(name, canonical_json(stable_setting(setting)), size=4)}"
-
-
-def _started(folder: Path, prepared: Mapping[str, Prepared]) -> dict[str, Run]:
-    runs: dict[str, Run] = {}
-    try:
-        for name, run in prepared.items():
-            runs[name] = run.start(folder / _plain(name))
-    except BaseException:
-        for started in runs.values():
-            started.cancel(wait=False)
-        raise
-    return runs

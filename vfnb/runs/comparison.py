@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-import asyncio
-import concurrent.futures
-import contextlib
-from collections.abc import Generator, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from vfnb import loops
 from vfnb.errors import ConfigError, StoreError
-from vfnb.runs.run import WAKE_S, Run
+from vfnb.runs.group import RunGroup
+from vfnb.runs.manifest import COMPARISON, read_manifest
+from vfnb.runs.run import Run
 from vfnb.store import DATABASE_NAME
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from vfnb.lab.figures import Plot
+    from vfnb.lab.progress import Progress
     from vfnb.lab.views import RunView
 
 __all__ = ["Comparison"]
 
 
-class Comparison:
+class Comparison(RunGroup):
     """One taskset under several harnesses. Before the end, all below is a snapshot (`complete` is False).
 
     Attributes:
@@ -31,37 +29,23 @@ class Comparison:
         runs: the run of each harness, by name.
     """
 
-    def __init__(self, dir: Path, runs: Mapping[str, Run]) -> None:
-        self.dir = dir
-        self.runs = dict(runs)
+    WHAT: ClassVar[str] = "harness"
 
     @classmethod
     def load(cls, dir: str | Path) -> Comparison:
-        """Open a folder of `vf.compare`, finished or not.
+        """Open a folder of `vf.compare`, finished or not, with the names that the harnesses were given.
 
         Raises:
             StoreError: there are no runs in it, or one cannot be read.
         """
-        found = sorted(path.parent for path in Path(dir).glob(f"*/{DATABASE_NAME}"))
-        if not found:
+        root = Path(dir)
+        folders = {path.parent.name for path in root.glob(f"*/{DATABASE_NAME}")}
+        if not folders:
             raise StoreError(f"{dir} has no runs in its folders; name a folder that vf.compare has made")
-        return cls(Path(dir), {folder.name: Run(folder) for folder in found})
-
-    def __getitem__(self, name: str) -> Run:
-        if name not in self.runs:
-            raise KeyError(f"no harness {name!r} in this comparison; there are {', '.join(self.runs)}")
-        return self.runs[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.runs)
-
-    def __len__(self) -> int:
-        return len(self.runs)
-
-    @property
-    def complete(self) -> bool:
-        """Whether every run is."""
-        return all(run.complete for run in self.runs.values())
+        names = read_manifest(root, COMPARISON).get("harnesses", {})
+        given = {str(name): str(folder) for name, folder in names.items() if folder in folders}
+        others = {folder: folder for folder in sorted(folders - set(given.values()))}
+        return cls(root, {name: Run(root / folder) for name, folder in (given | others).items()})
 
     def frame(self, level: str = "harness") -> pd.DataFrame:
         """The harnesses side by side.
@@ -111,69 +95,10 @@ class Comparison:
         found = dict(zip(rows["harness"].astype(str), rows["trace"].astype(str), strict=True))
         return plot_traces({name: self.runs[name].traces(trace) for name, trace in found.items()})
 
-    def wait(self, timeout: float | None = None, *, quiet: bool = False) -> Comparison:
-        """Block until all runs have ended, with a progress view unless `quiet`. An interrupt cancels them.
-
-        Raises:
-            TimeoutError: they did not end within `timeout` seconds; they go on.
-            StoreError: a run could not be stored.
-            RuntimeError: called in an async harness or hook, whose loop the runs may need: `await` there.
-        """
-        pending = self._pending()
-        here = loops.current()
-        if here is not None and pending:
-            raise RuntimeError(f"wait() would block the {here.name} loop; write `await` instead")
-        with self._watched(quiet=quiet):
-            late = concurrent.futures.wait(pending, timeout).not_done
-            if late:
-                raise TimeoutError(
-                    f"{len(late)} of {len(self)} runs have not ended after {timeout:g} s; they go on"
-                )
-        for ended in pending:
-            ended.result()
-        return self
-
-    def __await__(self) -> Generator[Any, None, Comparison]:
-        return self._wait().__await__()
-
-    async def _wait(self) -> Comparison:
-        with self._watched():
-            ended = {asyncio.wrap_future(one) for one in self._pending()}
-            waiting = ended
-            while waiting:  # ipykernel 7 hands an interrupt to the loop of the cell without waking it
-                _, waiting = await asyncio.wait(waiting, timeout=WAKE_S)
-        for one in ended:
-            one.result()
-        return self
-
-    def cancel(self, *, wait: bool = True) -> Comparison:
-        """Stop all runs: rollouts under way become `cancelled`, finished ones stay."""
-        for run in self.runs.values():
-            run.cancel(wait=False)
-        if wait and loops.current() is None:
-            concurrent.futures.wait(self._pending())
-        return self
-
-    def _pending(self) -> list[concurrent.futures.Future[None]]:
-        return [run._live.done for run in self.runs.values() if run._live is not None]
-
-    @contextlib.contextmanager
-    def _watched(self, *, quiet: bool = False) -> Iterator[None]:
+    def _progress(self, *, quiet: bool = False) -> Progress:
         from vfnb.lab.progress import Progress
 
-        progress = Progress(self._view, quiet=quiet).start()
-        try:
-            yield
-        except (KeyboardInterrupt, asyncio.CancelledError):
-            self.cancel(wait=False)
-            pending = self._pending()
-            for one in pending:  # the prompt is back at once, the view says how it ended
-                one.add_done_callback(lambda _: progress.stop(0) if all(p.done() for p in pending) else None)
-            raise
-        except BaseException:
-            progress.stop()
-            raise
-        progress.stop()
+        return Progress(self._view, quiet=quiet)
 
     # displays
 

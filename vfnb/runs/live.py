@@ -16,6 +16,7 @@ from vfnb.lab.rows import Row
 from vfnb.runs.budget import Budget
 from vfnb.runs.journal import StoreJournal
 from vfnb.runs.plan import Unit
+from vfnb.runs.slots import Share, Slots
 from vfnb.store import RunStore
 from vfnb.tasks import ToolService
 from vfnb.tasks.judges import close_idle
@@ -43,6 +44,7 @@ class Live:
         version: int,
         budget: Budget,
         concurrency: int,
+        slots: Slots | None = None,
     ) -> None:
         self.agent = agent
         self.store = store
@@ -58,6 +60,8 @@ class Live:
         self.journal = StoreJournal(store, version, budget, self.stop)
         self._queue = deque(units)
         self._concurrency = concurrency
+        self._slots = slots or Slots(concurrency)  # several runs may share theirs
+        self._share = Share(len(reused), self.total)
         self._main: asyncio.Task[None] | None = None
         self.done: Future[None] = Future()
 
@@ -131,7 +135,9 @@ class Live:
 
     async def _worker(self) -> None:
         while self._queue:
-            await self._unit(self._queue.popleft())
+            async with self._slots.turn(self._share):
+                if self._queue:
+                    await self._unit(self._queue.popleft())
 
     async def _unit(self, unit: Unit) -> None:
         episode = new_id()

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +20,16 @@ from vfnb.runs.plan import Unit, plan
 from vfnb.runs.reuse import take_over
 from vfnb.runs.run import Run
 from vfnb.runs.saved import saved_config
+from vfnb.runs.slots import Slots
 from vfnb.runs.source import Source, as_taskset
 from vfnb.runs.tree import EvalConfig
 from vfnb.runtimes import RuntimeConfig
 from vfnb.store import RunStore
+from vfnb.tasks import Task
 from vfnb.types import SamplingConfig
 from vfnb.utils.ids import canonical_json, digest
 
-__all__ = ["Prepared", "evaluate", "prepare", "stable_setting"]
+__all__ = ["Prepared", "default_folder", "evaluate", "prepare", "stable_setting", "start_together"]
 
 
 def evaluate(
@@ -98,19 +100,32 @@ class Prepared:
     origin: dict[str, Any] = field(default_factory=dict)
     """What the run came from, for its file."""
 
-    def start(self, folder: Path | None = None) -> Run:
+    def start(self) -> Run:
         """Match with what is on disk, start, return.
-
-        Args:
-            folder: another one than its own.
 
         Raises:
             ConfigError: the folder has rollouts and must not be gone on with.
             StoreLocked: another process writes it.
         """
-        folder = folder or self.folder
-        live, notes = loops.engine().run(_start(self, folder))
-        return Run(folder, config=plain(self.config), live=live, notes=notes, prepared=self)
+        return start_together([self], self.concurrency)[0]
+
+    def placed(self, folder: Path) -> Prepared:
+        """The same in another folder."""
+        return replace(self, folder=folder, config=self.config.model_copy(update={"dir": str(folder)}))
+
+
+def start_together(runs: Sequence[Prepared], concurrency: int) -> list[Run]:
+    """Start runs that share `concurrency` slots and advance together; none starts if one cannot.
+
+    Raises:
+        ConfigError: a folder has rollouts and must not be gone on with.
+        StoreLocked: another process writes one of them.
+    """
+    lives = loops.engine().run(_start(runs, Slots(concurrency)))
+    return [
+        Run(run.folder, config=plain(run.config), live=live, notes=notes, prepared=run)
+        for run, (live, notes) in zip(runs, lives, strict=True)
+    ]
 
 
 def prepare(
@@ -132,8 +147,13 @@ def prepare(
     dir: str | Path | None,
     resume: bool,
     fresh: bool,
+    tasks: Sequence[Task[Any, Any, Any]] | None = None,
 ) -> Prepared:
-    """Check everything that `evaluate` is given."""
+    """Check everything that `evaluate` is given.
+
+    Args:
+        tasks: those of the taskset, where they have been made already; then `n` is not looked at.
+    """
     counts = {"rollouts": rollouts, "n": n, "concurrency": concurrency, "max_tokens": max_tokens}
     for name, value in counts.items():
         if value is None and name in ("n", "max_tokens"):
@@ -146,7 +166,7 @@ def prepare(
         raise ConfigError(f"dir={dir!r} must be a path")
     source = as_taskset(taskset)
     source = source.take(n) if n is not None else source
-    tasks = source.resolve()
+    tasks = source.resolve() if tasks is None else tasks
     agent = make_agent(
         harness,
         model=model,
@@ -197,22 +217,39 @@ def stable_setting(setting: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-async def _start(run: Prepared, folder: Path) -> tuple[Live, list[str]]:
-    store = RunStore.create_or_open(folder, headline(run.config) | run.origin, fresh=run.fresh)
+async def _start(runs: Sequence[Prepared], slots: Slots) -> list[tuple[Live, list[str]]]:
+    opened: list[tuple[Live, list[str]]] = []
+    try:
+        for run in runs:
+            opened.append(await _open(run, slots))  # noqa: PERF401
+        for run, (live, _) in zip(runs, opened, strict=True):
+            await live.store.set_meta(state="running", reason="", planned=len(run.units))
+    except BaseException:
+        for live, _ in opened:
+            live.store.close()
+        raise
+    for live, _ in opened:
+        live.start()
+    return opened
+
+
+async def _open(run: Prepared, slots: Slots) -> tuple[Live, list[str]]:
+    """Match one run with what is on disk."""
+    store = RunStore.create_or_open(run.folder, headline(run.config) | run.origin, fresh=run.fresh)
     try:
         if not run.resume and not run.fresh:
             with store.reader() as reader:
                 if reader.trace_ids():
                     raise ConfigError(
-                        f"{folder} already has rollouts and resume=False; use fresh=True or another dir="
+                        f"{run.folder} already has rollouts and resume=False; use fresh=True or another dir="
                     )
         write_config(store.config_path, run.config)
         reuse = await take_over(store, run.units, run.agent.scoring)
-        await store.set_meta(state="running", reason="", planned=len(run.units))
     except BaseException:
         store.close()
         raise
-    run.budget.tokens, run.budget.cost = reuse.tokens, reuse.cost
+    run.budget.tokens += reuse.tokens
+    run.budget.cost += reuse.cost
     live = Live(
         run.agent,
         store,
@@ -222,6 +259,6 @@ async def _start(run: Prepared, folder: Path) -> tuple[Live, list[str]]:
         version=reuse.version,
         budget=run.budget,
         concurrency=run.concurrency,
+        slots=slots,
     )
-    live.start()
     return live, reuse.notes
