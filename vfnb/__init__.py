@@ -41,10 +41,12 @@ if TYPE_CHECKING:
     from vfnb.runs import Comparison as Comparison
     from vfnb.runs import EvalConfig as EvalConfig
     from vfnb.runs import Run as Run
+    from vfnb.runs import Study as Study
     from vfnb.runs import Validation as Validation
     from vfnb.runs import compare as compare
     from vfnb.runs import evaluate as evaluate
     from vfnb.runs import load as load
+    from vfnb.runs import study as study
     from vfnb.runs import validate as validate
     from vfnb.runtimes import ProgramResult as ProgramResult
     from vfnb.runtimes import Runtime as Runtime
@@ -134,7 +136,7 @@ _ROOMS: dict[str, str] = {
     "vfnb.errors": "ToolError",
     "vfnb.interception": "Completion Limits SessionStopped",
     "vfnb.lab": "Summary print_prompt_completions_sample schema",
-    "vfnb.runs": "Comparison EvalConfig Run Validation compare evaluate load validate",
+    "vfnb.runs": "Comparison EvalConfig Run Study Validation compare evaluate load study validate",
     "vfnb.runtimes": "ProgramResult Runtime RuntimeConfig",
     "vfnb.tasks": (
         "Criterion DecisionJudge DecisionJudgeConfig Judge JudgeConfig JudgeResponse JudgeScore Judges "
@@ -225,6 +227,7 @@ __all__ = [
     "SessionStopped",
     "SharedToolsetConfig",
     "State",
+    "Study",
     "Summary",
     "SystemMessage",
     "Task",
@@ -273,6 +276,7 @@ __all__ = [
     "reward",
     "schema",
     "stop",
+    "study",
     "tool",
     "validate",
     "verify_boxed_math_answer",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -64,7 +64,7 @@ class Contrast:
     equal: int
     worse: int
     detectable: float | None
-    """Smallest true difference that would be found with a chance of 80 % (level 1 - `level`)."""
+    """MDE: the smallest true difference that a test at 1 - `level` finds with a chance of 80 %."""
     unpaired: int = 0
     """Tasks with a value under one setting only; they do not count."""
     warnings: tuple[str, ...] = ()
@@ -105,7 +105,7 @@ def contrast(
         tasks=n,
         mean_a=_mean(before),
         mean_b=_mean(after),
-        difference=_mean(gaps),
+        difference=_plain(_mean(gaps) or 0.0) if gaps else None,
         low=low,
         high=high,
         interval=interval,
@@ -123,7 +123,7 @@ def contrast(
 
 def _plain(gap: float) -> float:
     """Without the last bits, in which means of other counts of rollouts differ though they are equal."""
-    return 0.0 if abs(gap) < 1e-12 else gap
+    return round(gap, 12) + 0.0
 
 
 def _mean(values: Sequence[float]) -> float | None:
@@ -144,7 +144,7 @@ def _judged(
     p, exact = sign_flip(gaps)
     test = "sign-flip" if exact else "sign-flip, sampled"
     spread = variance(gaps)
-    if not spread or spread < 1e-24:
+    if not spread or min(gaps) == max(gaps):
         return None, None, "", p, test
     if (found := typical_values(gaps, level=level)) is not None:
         return *found, "exact", p, test
@@ -168,8 +168,7 @@ def _warnings(found: Contrast, gaps: Sequence[float], level: float) -> tuple[str
         told.append(f"only {found.tasks} tasks: intervals are rough and only large differences show")
     if found.p is not None and found.p > alpha and found.detectable is not None:
         told.append(
-            f"not shown to differ, and not shown to be equal: a difference below {number(found.detectable, 2)} "
-            "would mostly be missed"
+            "not shown to differ is not shown to be equal: differences below the MDE are mostly missed"
         )
     if not found.interval:
         told.append("all tasks differ by the same amount: no interval")
@@ -201,6 +200,9 @@ class Contrasts:
 
     def __getitem__(self, place: int) -> Contrast:
         return self.items[place]
+
+    def __iter__(self) -> Iterator[Contrast]:
+        return iter(self.items)
 
     def __len__(self) -> int:
         return len(self.items)

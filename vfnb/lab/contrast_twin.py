@@ -8,7 +8,7 @@ from vfnb.lab.words import number
 
 __all__ = ["contrasts_bundle", "contrasts_text", "difference_words", "grid", "p_words"]
 
-_NAMES = {"holm": "Holm", "bh": "Benjamini-Hochberg"}
+_SHORT = {"holm": "Holm", "bh": "BH"}
 
 
 def p_words(p: float | None) -> str:
@@ -26,12 +26,12 @@ def difference_words(item: Contrast) -> str:
 
 def grid(found: Contrasts) -> Grid:
     """The table of contrasts, with what to be careful about under it."""
-    corrected = found.correction in _NAMES
+    corrected = found.correction in _SHORT
     against = {item.a for item in found.items}
     one = len(against) == 1  # then the title names it, and no column does
     head = ["setting", *([] if one else ["against"]), "mean", f"difference [{found.level:.0%}]", "p"]
-    head += [f"p ({_NAMES[found.correction]})"] if corrected else []
-    head += ["+/=/-", "tasks", "detectable"]
+    head += [f"p ({_SHORT[found.correction]})"] if corrected else []
+    head += ["+/=/-", "tasks", "MDE"]
     rows = []
     for item in found.items:
         row = [
@@ -71,8 +71,7 @@ def _methods(found: Contrasts) -> str:
     tests = " or ".join(sorted({item.test for item in found.items if item.test}))
     intervals = " or ".join(sorted({item.interval for item in found.items if item.interval}))
     told = [f"test: {tests}" if tests else "", f"interval: {intervals}" if intervals else ""]
-    told += ["+/=/-: tasks on which it is higher, equal, lower", "detectable: with a chance of 80 %"]
-    return "; ".join(filter(None, told))
+    return "; ".join(filter(None, [*told, "+/=/-: tasks where it is higher, equal, lower"]))
 
 
 def contrasts_text(found: Contrasts) -> str:

@@ -101,7 +101,7 @@ class Grid:
             body = columns(self.head, self.rows, widest=widest)
             if max(map(len, body)) <= WIDTH:
                 break
-        return lines([self.title], body[:1], self.notes[:4], body[1:], rest="table.text")
+        return lines([self.title], self.notes[:4], body, rest="table.text")
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         return {"text/plain": str(self), "text/html": self.html}

@@ -153,7 +153,7 @@ def detectable(differences: Sequence[float], *, alpha: float = 0.05, power: floa
     detectable effects, Evaluation Review 19:547). None for fewer than two differences, or if all are equal.
     """
     spread = variance(differences)
-    if not spread:
+    if not spread or min(differences) == max(differences):
         return None
     n = len(differences)
     reach = t_quantile(1 - alpha / 2, n - 1) + t_quantile(power, n - 1)

@@ -16,13 +16,13 @@ import threading
 import time
 import uuid
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from vfnb.lab.kernel import publisher
 from vfnb.lab.run_twin import run_bundle, run_line
-from vfnb.lab.views import RunView
 
-__all__ = ["INTERVAL_S", "Progress"]
+__all__ = ["INTERVAL_S", "Progress", "Shown"]
 
 INTERVAL_S = 0.25
 """Least time between two updates of one view."""
@@ -31,34 +31,43 @@ _SHARE = 0.05  # at most this part of a core is spent on making views
 log = logging.getLogger("vfnb.lab")
 
 
+@dataclass(frozen=True)
+class Shown:
+    """How snapshots of one kind are shown."""
+
+    bundle: Callable[[Any], dict[str, str]] = run_bundle
+    line: Callable[[Any], str] = run_line
+
+
 class _Sink(Protocol):
-    def first(self, view: RunView) -> None: ...
-    def update(self, view: RunView) -> None: ...
-    def last(self, view: RunView) -> None: ...
+    def first(self, view: Any) -> None: ...
+    def update(self, view: Any) -> None: ...
+    def last(self, view: Any) -> None: ...
 
 
 class _Cell:
     """One display of the cell that started it, whatever cell runs now."""
 
-    def __init__(self, display: Any) -> None:
+    def __init__(self, display: Any, shown: Shown) -> None:
         self._display = display
+        self._shown = shown
         self._id = uuid.uuid4().hex
         self._sent: dict[str, str] = {}
         # ipykernel keeps the parent message of the current cell in a context variable.
         self._context = contextvars.copy_context()
 
-    def _publish(self, view: RunView, *, update: bool) -> None:
-        bundle = run_bundle(view)
+    def _publish(self, view: Any, *, update: bool) -> None:
+        bundle = self._shown.bundle(view)
         if bundle == self._sent:
             return
         self._sent = bundle
         transient = {"display_id": self._id}
         self._context.run(self._display.publish, data=bundle, transient=transient, update=update)
 
-    def first(self, view: RunView) -> None:
+    def first(self, view: Any) -> None:
         self._publish(view, update=False)
 
-    def update(self, view: RunView) -> None:
+    def update(self, view: Any) -> None:
         self._publish(view, update=True)
 
     last = update
@@ -67,32 +76,33 @@ class _Cell:
 class _Line:
     """One line of a terminal, rewritten in place."""
 
-    def __init__(self, stream: Any) -> None:
+    def __init__(self, stream: Any, shown: Shown) -> None:
         self._stream = stream
+        self._shown = shown
 
-    def _write(self, view: RunView, end: str) -> None:
+    def _write(self, view: Any, end: str) -> None:
         width = shutil.get_terminal_size().columns - 1
-        line = run_line(view)
+        line = self._shown.line(view)
         line = line if len(line) <= width else line[: width - 1] + "…"
         self._stream.write(f"\r{line}\x1b[K{end}")
         self._stream.flush()
 
-    def first(self, view: RunView) -> None:
+    def first(self, view: Any) -> None:
         self._write(view, "")
 
     update = first
 
-    def last(self, view: RunView) -> None:
+    def last(self, view: Any) -> None:
         self._write(view, "\n")
 
 
-def _sink() -> _Sink | None:
+def _sink(shown: Shown) -> _Sink | None:
     display = publisher()
     if display is not None:
-        return _Cell(display)
+        return _Cell(display, shown)
     stream = sys.stderr
     try:
-        return _Line(stream) if stream is not None and stream.isatty() else None
+        return _Line(stream, shown) if stream is not None and stream.isatty() else None
     except ValueError:  # a closed stream
         return None
 
@@ -101,11 +111,12 @@ class Progress:
     """The live view of one running call.
 
     `view` makes a snapshot; it is called on the sender thread and must be safe there.
-    `quiet` leaves no output.
+    `quiet` leaves no output. `shown` draws snapshots; those of runs by default.
     """
 
-    def __init__(self, view: Callable[[], RunView], *, quiet: bool = False) -> None:
+    def __init__(self, view: Callable[[], Any], *, quiet: bool = False, shown: Shown | None = None) -> None:
         self._view = view
+        self._shown = shown or Shown()
         self._quiet = quiet
         self._sink: _Sink | None = None
         self._done = threading.Event()
@@ -118,7 +129,7 @@ class Progress:
 
     def start(self) -> Progress:
         """Show the first state in the current cell or terminal; later states follow by themselves."""
-        self._sink = None if self._quiet else _sink()
+        self._sink = None if self._quiet else _sink(self._shown)
         if self._sink is not None:
             self._send(self._sink.first)
             self._due = time.monotonic() + INTERVAL_S
@@ -152,7 +163,7 @@ class Progress:
             self._due = time.monotonic() + max(INTERVAL_S, took / _SHARE)
         return True
 
-    def _send(self, how: Callable[[RunView], None]) -> float:
+    def _send(self, how: Callable[[Any], None]) -> float:
         begin = time.thread_time()
         try:
             how(self._view())

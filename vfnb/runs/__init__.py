@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from vfnb.runs.run import Run as Run
     from vfnb.runs.run import load as load
     from vfnb.runs.start import evaluate as evaluate
+    from vfnb.runs.studies import Study as Study
+    from vfnb.runs.studying import study as study
     from vfnb.runs.traces import TraceList as TraceList
     from vfnb.runs.tree import EvalConfig as EvalConfig
     from vfnb.runs.validating import validate as validate
@@ -22,6 +24,8 @@ else:
             "comparison": "Comparison",
             "run": "Run load",
             "start": "evaluate",
+            "studies": "Study",
+            "studying": "study",
             "tree": "EvalConfig",
             "validating": "validate",
             "validation": "Validation",
@@ -33,10 +37,12 @@ __all__ = [
     "Comparison",
     "EvalConfig",
     "Run",
+    "Study",
     "TraceList",
     "Validation",
     "compare",
     "evaluate",
     "load",
+    "study",
     "validate",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -14,6 +15,7 @@ from vfnb.store import DATABASE_NAME
 if TYPE_CHECKING:
     import pandas as pd
 
+    from vfnb.lab.contrast import Contrasts
     from vfnb.lab.figures import Plot
     from vfnb.lab.progress import Progress
     from vfnb.lab.views import RunView
@@ -94,6 +96,29 @@ class Comparison(RunGroup):
             )
         found = dict(zip(rows["harness"].astype(str), rows["trace"].astype(str), strict=True))
         return plot_traces({name: self.runs[name].traces(trace) for name, trace in found.items()})
+
+    def compare(
+        self,
+        a: str | int | None = None,
+        b: str | int | Sequence[str | int] | None = None,
+        *,
+        y: str = "reward",
+        correction: str = "holm",
+        level: float = 0.95,
+    ) -> Contrasts:
+        """The difference of harnesses, paired by task; by default of each to the first. See `Study.compare`.
+
+        Raises:
+            ConfigError: no such harness, number or correction, or nothing to compare with.
+        """
+        from vfnb.lab.study_compare import compare_settings
+        from vfnb.lab.study_data import StudyCell
+
+        cells = [
+            StudyCell(name, {"harness": name}, run._planned(), run._reader, run._rows())
+            for name, run in self.runs.items()
+        ]
+        return compare_settings(cells, a, b, y=y, correction=correction, level=level)
 
     def _progress(self, *, quiet: bool = False) -> Progress:
         from vfnb.lab.progress import Progress

@@ -16,6 +16,7 @@ from vfnb.errors import ConfigError, RunNotFinished
 from vfnb.exchange.imports.report import import_report
 from vfnb.runs.config import read_config
 from vfnb.runs.live import Live
+from vfnb.runs.manifest import STUDY
 from vfnb.runs.rows import stored_rows
 from vfnb.runs.snapshot import snapshot
 from vfnb.runs.traces import TraceList
@@ -517,6 +518,8 @@ def load(path: str | Path, *, into: str | Path | None = None) -> Run:
         path: the folder or file.
         into: where a converted run is to be kept, instead of the cache.
 
+    The folder of a study gives the `Study`, as `vf.Study.load` does.
+
     Raises:
         StoreError: it is a run that cannot be read.
         ImportRefused: nothing is there that can be opened, or no record of it can be read.
@@ -525,6 +528,10 @@ def load(path: str | Path, *, into: str | Path | None = None) -> Run:
     folder = Path(path)
     if is_run(folder):
         return Run(folder)
+    if (folder / STUDY).exists():
+        from vfnb.runs.studies import Study
+
+        return Study.load(folder)  # type: ignore[return-value]  # rare, and every other caller gets a Run
     from vfnb.exchange.imports import import_run
 
     return Run(import_run(folder, None if into is None else Path(into)))

@@ -91,6 +91,7 @@ class Prepared:
 
     folder: Path
     config: EvalConfig
+    tasks: Sequence[Task[Any, Any, Any]]
     units: list[Unit]
     agent: Agent
     budget: Budget
@@ -193,6 +194,7 @@ def prepare(
     return Prepared(
         folder=Path(dir) if dir is not None else default_folder(source.name, agent),
         config=config,
+        tasks=tasks,
         units=plan(tasks, agent, rollouts),
         agent=agent,
         budget=Budget(max_tokens, max_cost),
@@ -221,7 +223,7 @@ async def _start(runs: Sequence[Prepared], slots: Slots) -> list[tuple[Live, lis
     opened: list[tuple[Live, list[str]]] = []
     try:
         for run in runs:
-            opened.append(await _open(run, slots))  # noqa: PERF401
+            opened += [await _open(run, slots)]
         for run, (live, _) in zip(runs, opened, strict=True):
             await live.store.set_meta(state="running", reason="", planned=len(run.units))
     except BaseException:

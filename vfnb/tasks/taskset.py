@@ -177,6 +177,12 @@ class Taskset(Generic[TaskT, ConfigT]):
             view = view.skip(chosen.skip)
         return view.take(chosen.limit) if chosen.limit is not None else view
 
+    def with_config(self, config: ConfigT) -> Self:
+        """The same taskset and views with other settings."""
+        twin = type(self)(config)
+        twin._views = self._views
+        return twin
+
     def _with(self, view: View) -> Self:
         twin = copy.copy(self)
         twin._views = (*self._views, view)
@@ -277,6 +283,11 @@ class _Given(Taskset[Task[Any, Any, Any], TasksetConfig]):
     def __init__(self, tasks: Sequence[Task[Any, Any, Any] | TaskData], name: str) -> None:
         super().__init__(id=OBJECT + name)
         self._tasks = [Task(task) if isinstance(task, TaskData) else task for task in tasks]
+
+    def with_config(self, config: TasksetConfig) -> Self:
+        raise ConfigError(
+            "a list of tasks has no settings; define a vf.Taskset whose load() uses self.config"
+        )
 
     def load(self) -> list[Task[Any, Any, Any]]:
         """As given."""
