@@ -82,7 +82,7 @@ def fork(
     folder = run.dir / FOLDER / f"{original.id[:8]}-{index}-{mark}"
     units = [replace(unit, group=original.group_id or unit.group) for unit in prepared.units]
     told = {"fork": {"trace": original.id, "node": index, "run": run.name}}
-    return Fork(run, original, index, replace(prepared, units=units, origin=told).start(folder))
+    return Fork(run, original, index, replace(prepared, units=units, origin=told).placed(folder).start())
 
 
 def calls_before(trace: Trace, node: int) -> int:

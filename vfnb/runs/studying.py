@@ -77,20 +77,9 @@ def study(
         TasksetError: the tasks cannot be loaded.
         StoreLocked: another process writes one of the folders.
     """
-    given = {
-        "taskset": taskset,
-        "model": model,
-        "harness": harness,
-        "sampling": sampling,
-        "rollouts": rollouts,
-    }
-    given |= {
-        "concurrency": concurrency,
-        "max_tokens": max_tokens,
-        "max_cost": max_cost,
-        "dir": dir,
-        **settings,
-    }
+    given: dict[str, Any] = {"taskset": taskset, "model": model, "harness": harness, "sampling": sampling}
+    given |= {"rollouts": rollouts, "concurrency": concurrency, "dir": dir}
+    given |= {"max_tokens": max_tokens, "max_cost": max_cost, **settings}
     fixed, found = find_axes(given, axes or {}, _KNOWN)
     if not found:
         raise ConfigError(
