@@ -157,7 +157,7 @@ def test_a_wrong_name_or_folder_is_told_the_right_one(tmp_path: Path) -> None:
     both = compared(tmp_path)
     with pytest.raises(KeyError, match="no harness 'twice' in this comparison; there are once, forgetful"):
         both["twice"]
-    with pytest.raises(StoreError, match=r"it has no run\.sqlite; .*vf\.Comparison\.load"):
+    with pytest.raises(StoreError, match=r"has a run for each harness; open it with vf\.Comparison\.load"):
         vf.load(tmp_path / "all")
     with pytest.raises(ConfigError, match="settings go into the config of a Harness object"):
         vf.evaluate(taskset(1), model=vf.Scripted(model), harness={"id": "null"})  # type: ignore[arg-type]

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vfnb import loops
-from vfnb.errors import ConfigError, RunNotFinished
+from vfnb.errors import ConfigError, RunNotFinished, StoreError
 from vfnb.exchange.imports.report import import_report
 from vfnb.runs.config import read_config
 from vfnb.runs.live import Live
-from vfnb.runs.manifest import STUDY
+from vfnb.runs.manifest import COMPARISON, STUDY
 from vfnb.runs.rows import stored_rows
 from vfnb.runs.snapshot import snapshot
 from vfnb.runs.traces import TraceList
@@ -532,6 +532,8 @@ def load(path: str | Path, *, into: str | Path | None = None) -> Run:
         from vfnb.runs.studies import Study
 
         return Study.load(folder)  # type: ignore[return-value]  # rare, and every other caller gets a Run
+    if (folder / COMPARISON).exists():
+        raise StoreError(f"{folder} has a run for each harness; open it with vf.Comparison.load")
     from vfnb.exchange.imports import import_run
 
     return Run(import_run(folder, None if into is None else Path(into)))
