@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from vfnb.agents import harness as harness
     from vfnb.agents import harnesses as harnesses
     from vfnb.agents import make_agent as make_agent
+    from vfnb.clients import VLLM as VLLM
     from vfnb.clients import Embedded as Embedded
     from vfnb.clients import EvalClient as EvalClient
     from vfnb.clients import ModelClient as ModelClient
@@ -131,7 +132,7 @@ __version__ = "0.1.0"
 
 _ROOMS: dict[str, str] = {
     "vfnb.agents": "Agent Harness HarnessConfig HarnessSession ScoringConfig Timeouts harness harnesses make_agent",
-    "vfnb.clients": "Embedded EvalClient ModelClient Price Relay Replay Scripted TokenEngine TrainClient",
+    "vfnb.clients": "VLLM Embedded EvalClient ModelClient Price Relay Replay Scripted TokenEngine TrainClient",
     "vfnb.dialects": "Dialect",
     "vfnb.errors": "ToolError",
     "vfnb.interception": "Completion Limits SessionStopped",
@@ -164,6 +165,7 @@ _WHERE = {name: (room, name) for room, names in _ROOMS.items() for name in names
 _WHERE["Program"] = ("vfnb_harnesses.program", "ProgramHarness")  # a plug-in, found by name like any other
 
 __all__ = [
+    "VLLM",
     "Agent",
     "AssistantMessage",
     "AudioContentPart",

@@ -11,15 +11,17 @@ from vfnb.clients.scripted import Scripted
 from vfnb.utils.lazy import lazy
 
 if TYPE_CHECKING:
+    from vfnb.clients.engines import VLLM as VLLM
     from vfnb.clients.engines import Embedded as Embedded
     from vfnb.clients.replay import Replay as Replay
     from vfnb.clients.train import TrainClient as TrainClient
 else:
-    __getattr__ = lazy(__name__, {"engines": "Embedded", "replay": "Replay", "train": "TrainClient"})
+    __getattr__ = lazy(__name__, {"engines": "Embedded VLLM", "replay": "Replay", "train": "TrainClient"})
 
 EvalClient = Relay
 
 __all__ = [
+    "VLLM",
     "Embedded",
     "EvalClient",
     "ModelClient",

@@ -85,6 +85,7 @@ def policy(
     stop_ids: tuple[int, ...],
     supports: Collection[str],
     status: int,
+    seeds: bool = True,
 ) -> Policy:
     """Merge the run's settings over the program's.
 
@@ -94,6 +95,7 @@ def policy(
         stop_ids: tokens that end a turn.
         supports: further names that the engine honours.
         status: HTTP status of a refusal, one that the program does not retry.
+        seeds: whether the engine may be sent seeds.
 
     Raises:
         UpstreamRejected: a setting that would change the answer, and that this engine cannot honour.
@@ -110,7 +112,10 @@ def policy(
             continue
         if name in _RULES:
             _checked(name, value)
-            sent[name] = value
+            if name == "seed" and not seeds:
+                left.append(name)
+            else:
+                sent[name] = value
         elif name in _NEUTRAL and any(value == neutral for neutral in _NEUTRAL[name]):
             continue
         elif name in supports:

@@ -75,7 +75,7 @@ class TrainClient(ModelClient):
         return len((await self.template.prompt(request, Offer(request.tools))).ids)
 
     async def close(self) -> None:
-        await self.engine.close()
+        await self.engine.release()
 
     def __repr__(self) -> str:
         return f"TrainClient({self.engine!r})"
@@ -121,6 +121,7 @@ class TrainClient(ModelClient):
             stop_ids=self.template.stop_ids,
             supports=self.engine.SUPPORTS,
             status=request.dialect.stop_status,
+            seeds=self.engine.seeds,
         )
 
     def _response(

@@ -2,12 +2,13 @@
 
 from typing import TYPE_CHECKING
 
-from vfnb.clients.engines.base import Generation, TokenEngine, TokenSampling
+from vfnb.clients.engines.base import Generation, Media, TokenEngine, TokenSampling
 from vfnb.utils.lazy import lazy
 
 if TYPE_CHECKING:
     from vfnb.clients.engines.embedded import Embedded as Embedded
+    from vfnb.clients.engines.vllm import VLLM as VLLM
 else:
-    __getattr__ = lazy(__name__, {"embedded": "Embedded"})
+    __getattr__ = lazy(__name__, {"embedded": "Embedded", "vllm": "VLLM"})
 
-__all__ = ["Embedded", "Generation", "TokenEngine", "TokenSampling"]
+__all__ = ["VLLM", "Embedded", "Generation", "Media", "TokenEngine", "TokenSampling"]

@@ -5,13 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["Generation", "TokenEngine", "TokenSampling"]
+__all__ = ["Generation", "Media", "TokenEngine", "TokenSampling"]
 
 Progress = Callable[[str], None]
 
@@ -37,6 +37,15 @@ class TokenSampling:
     """Keys of the engine's own, e.g. `repetition_penalty` or `structured_outputs` of vLLM."""
 
 
+class Media(NamedTuple):
+    """Where one image or the like stands in a prompt, in tokens `[begin, end)`."""
+
+    begin: int
+    end: int
+    kind: int = 1
+    """Token type, as in `mm_token_type_ids`: 1 image, 2 video, 3 audio."""
+
+
 @dataclass(slots=True)
 class Generation:
     """One completion."""
@@ -53,9 +62,13 @@ class Generation:
     """Prompt tokens that the engine had already."""
     sampling_mask: NDArray[np.bool_] | None = None
     """bool[c]: False for tokens that were forced; None if all were sampled."""
+    kept_tokens: tuple[NDArray[np.int32], NDArray[np.int32]] | None = None
+    """What top_k, top_p and min_p left of the vocabulary: int32[k] ids, and int32[c] how many of them per token."""
     routed_experts: NDArray[Any] | None = None
     """[k, layers, top_k], for positions `experts_start` on."""
     experts_start: int = 0
+    media: Sequence[Media] = ()
+    """Where images stand in `prompt_ids`, in order."""
 
 
 class TokenEngine(ABC):
@@ -69,6 +82,8 @@ class TokenEngine(ABC):
     """System message that the model's template puts in where there is none."""
     renderer: Any = None
     """The renderer that fits the model, as for `TrainClient`; None if the engine does not know."""
+    seeds: bool = True
+    """Whether a request may have a seed of its own; where not, it is left out and the call's record says so."""
     max_model_len: int | None = None
     """Longest prompt and completion together, in tokens; None until the engine has started."""
 
@@ -122,3 +137,7 @@ class TokenEngine(ABC):
 
     async def close(self) -> None:  # noqa: B027 -- optional
         """End what the engine runs. It may be started again."""
+
+    async def release(self) -> None:
+        """The last run that used it is over; an engine that takes long to load may stay."""
+        await self.close()
