@@ -10,7 +10,7 @@ import os
 import shutil
 import signal
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 __all__ = [
@@ -19,8 +19,10 @@ __all__ = [
     "delete_folder",
     "end_processes",
     "find_processes",
+    "free_memory",
     "now",
     "put_tag",
+    "shared_memory",
     "signal_group",
 ]
 
@@ -29,6 +31,7 @@ TAG_LIMIT = 10
 becomes of its environment, session and parent (getrlimit(2))."""
 NO_TAGS = range(0)
 _PROC = Path("/proc")
+_SHM = Path("/dev/shm")
 _POLL_S = 0.02
 _MARGIN = 5  # clock ticks, for rounding
 
@@ -112,9 +115,10 @@ def end_processes(
 ) -> int:
     """End all that `find_processes` finds: SIGTERM, up to `grace` seconds, SIGKILL until none is left.
 
-    Blocks; returns how many there were.
+    Shared memory that only they had is freed. Blocks; returns how many there were.
     """
     first = found = find_processes(marker, sessions, tags, since)
+    memory = shared_memory(first)
     deadline = time.monotonic() + grace
     number = signal.SIGTERM if grace > 0 else signal.SIGKILL
     last = deadline + 2.0  # what is not gone by then hangs inside the kernel
@@ -127,7 +131,42 @@ def end_processes(
         number = signal.SIGKILL
         deadline = time.monotonic() + _POLL_S
         found = find_processes(marker, sessions, tags, since)
+    free_memory(memory)
     return len(first)
+
+
+def shared_memory(pids: Iterable[int]) -> dict[int, Path]:
+    """Files of shared memory that these processes have mapped, by inode: whoever is killed leaves them behind."""
+    mapped = _mapped(map(str, pids))
+    found: dict[int, Path] = {}
+    if mapped:
+        for entry in _SHM.iterdir():
+            with contextlib.suppress(OSError):
+                if (inode := entry.stat().st_ino) in mapped:
+                    found[inode] = entry
+    return found
+
+
+def free_memory(files: dict[int, Path]) -> None:
+    """Remove those of the files that no process maps any more."""
+    if not files:
+        return
+    held = _mapped(entry.name for entry in _PROC.iterdir() if entry.name.isdigit())
+    for inode, path in files.items():
+        with contextlib.suppress(OSError):
+            if inode not in held and path.stat().st_ino == inode:
+                path.unlink()
+
+
+def _mapped(pids: Iterable[str]) -> set[int]:
+    """Inodes below /dev/shm that processes have mapped; semaphores lose their name there, and keep the inode."""
+    found = set()
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            for line in (_PROC / pid / "maps").read_bytes().splitlines():
+                if b" /dev/shm/" in line:  # address, rights, offset, device, inode, path (proc(5))
+                    found.add(int(line.split(None, 5)[4]))
+    return found
 
 
 def delete_folder(root: Path) -> None:

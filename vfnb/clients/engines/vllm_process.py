@@ -9,7 +9,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ _ENVIRONMENT = {
 _TAIL = 4000  # characters of the log in an error
 _POLL_S = 0.25
 _GRACE_S = 20.0  # the API server ends its workers by itself, which takes some seconds
-_SHM = Path("/dev/shm")
+_NOBODY = "VFNB_OWNER="  # a mark that no process has: only the session is looked for
 
 
 class Child:
@@ -54,7 +54,6 @@ class Child:
         self._guard = warden.current()
         self._folder = Path(tempfile.gettempdir()) / f"{warden.FOLDER}vllm-{os.urandom(6).hex()}"
         self._process: subprocess.Popen[bytes] | None = None
-        self._segments: set[Path] = set()
 
     @property
     def socket(self) -> str:
@@ -125,47 +124,28 @@ class Child:
                 with contextlib.suppress(aiohttp.ClientError, OSError, TimeoutError):
                     async with session.get("http://vllm/health", timeout=aiohttp.ClientTimeout(5)) as answer:
                         if answer.status == 200:
-                            self._segments = set(_shared_memory(self._members()))
                             return
                 await asyncio.sleep(_POLL_S)
         status = None if self._process is None else self._process.poll()
         what = f"was not ready within {timeout:.0f} s" if status is None else f"ended with status {status}"
         raise UpstreamServerError(f"the vLLM server {what}; the end of its log:\n{self.log}")
 
-    def _members(self) -> list[int]:
-        """The processes of its session."""
-        return [] if self.pid is None else strays.find_processes("VFNB_NONE=", sessions=[self.pid])
-
     def stop(self) -> None:
         """End the whole group, politely and then by force, and remove what it had. Blocks for some seconds."""
         process = self._process
         if process is not None:
-            self._segments |= set(_shared_memory(self._members()))
+            sessions = [process.pid]
+            memory = strays.shared_memory(strays.find_processes(_NOBODY, sessions))
             if process.poll() is None:
                 process.terminate()
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     process.wait(_GRACE_S)
-            strays.signal_group(process.pid, signal.SIGKILL)
+            strays.end_processes(_NOBODY, sessions, grace=0)
+            strays.signal_group(process.pid, signal.SIGKILL)  # where there is no /proc
             process.wait()
-            deadline = time.monotonic() + 5
-            while strays.signal_group(process.pid, 0) and time.monotonic() < deadline:
-                time.sleep(0.02)
-            for segment in self._segments:
-                segment.unlink(missing_ok=True)
+            strays.free_memory(memory)
         strays.delete_folder(self._folder)
         self._guard.forget(self._folder)
-
-
-def _shared_memory(pids: Iterable[int]) -> list[Path]:
-    """Files of shared memory that these processes have mapped: killed processes leave them."""
-    found = set()
-    for pid in pids:
-        with contextlib.suppress(OSError):
-            for line in (Path("/proc") / str(pid) / "maps").read_text().splitlines():
-                path = line.partition(f"{_SHM}/")[2]
-                if path and not path.endswith(" (deleted)"):
-                    found.add(_SHM / path)
-    return sorted(found)
 
 
 def flags(settings: Mapping[str, Any]) -> list[str]:
