@@ -43,6 +43,10 @@ class Prompt:
     """Where the last messages stand, as `TokenTurn.spans`."""
     content: NDArray[np.bool_] | None = None
     """bool[len(ids) - start]: message text and not template, if the renderer knows."""
+    images: list[str] = field(default_factory=list)
+    """URLs of its images, in order; `ids` has one placeholder for each until the engine has expanded them."""
+    media: list[tuple[int, int, int]] = field(default_factory=list)
+    """Where they stand once they are expanded, as `TokenTurn.media`."""
 
 
 class Offer:

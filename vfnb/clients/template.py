@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from vfnb.clients.base import ModelRequest
 from vfnb.clients.chatml import ChatML
 from vfnb.clients.engines.base import TokenEngine
+from vfnb.clients.images import collapse, images_of
 from vfnb.clients.jinja import Jinja
 from vfnb.clients.rendering import Offer, Prompt, plain_messages
 from vfnb.errors import ConfigError, MissingExtra, UpstreamRejected
@@ -36,7 +37,8 @@ class Template:
     def __init__(self, renderer: Any, tokenizer: Any, name: str) -> None:
         self._renderer, self._tokenizer = renderer, tokenizer
         self.name = name
-        self._images = hasattr(renderer, "mm_token_type_id_map")
+        self._images = bool(getattr(renderer, "supports_process_multimodal", False))
+        self._placeholders = {"process_multimodal": False} if self._images else {}
         self.stop_ids: tuple[int, ...] = tuple(renderer.get_stop_token_ids())
         self._lock = asyncio.Lock()
 
@@ -54,7 +56,10 @@ class Template:
 
     def _make(self, history: TokenHistory | None, messages: list[Message], offer: Offer) -> Prompt:
         try:
-            return self._bridged(history, messages, offer) or self._whole(messages, offer)
+            images = images_of(messages) if self._images else []
+            prompt = self._bridged(history, messages, offer) or self._whole(messages, offer)
+            prompt.images = images
+            return prompt
         except (ValueError, TypeError, KeyError) as error:
             raise UpstreamRejected(
                 f"the template {self.name!r} cannot show these messages: {error}", status=400
@@ -64,16 +69,20 @@ class Template:
         """Only what is new is rendered; None if the template writes the history anew."""
         if history is None or history.messages >= len(messages):
             return None
-        known = history.ids.tolist()
+        known = collapse(history.ids, history.media).tolist()
+        prompt_length = history.prompt_length - (
+            len(history.ids) - len(known)
+        )  # images stand in prompts only
         new = messages[history.messages :]
         if isinstance(self._renderer, Jinja):
             rendered = self._renderer.extend(self._plain(messages), history.messages, known, offer.plain)
         else:
             rendered = self._renderer.bridge_to_next_turn(
-                known[: history.prompt_length],
-                known[history.prompt_length :],
+                known[:prompt_length],
+                known[prompt_length:],
                 self._plain(new),
                 tools=offer.plain or None,
+                **self._placeholders,
             )
         if rendered is None or rendered.token_ids[: len(known)] != known:
             return None
@@ -81,7 +90,7 @@ class Template:
 
     def _whole(self, messages: list[Message], offer: Offer) -> Prompt:
         rendered = self._renderer.render(
-            self._plain(messages), tools=offer.plain or None, add_generation_prompt=True
+            self._plain(messages), tools=offer.plain or None, add_generation_prompt=True, **self._placeholders
         )
         return _prompt(rendered, len(messages), 0)
 

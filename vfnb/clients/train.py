@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from vfnb.clients.base import ModelClient, ModelRequest, Reply
-from vfnb.clients.engines.base import Generation, TokenEngine
+from vfnb.clients.engines.base import Generation, ImageEngine, TokenEngine
+from vfnb.clients.images import expanded
 from vfnb.clients.policy import Policy, policy
 from vfnb.clients.rendering import Offer, Prompt, answer
 from vfnb.clients.template import Template, template
@@ -101,7 +102,7 @@ class TrainClient(ModelClient):
                 f"This model's maximum context length is {limit} tokens, the prompt has {len(prompt.ids)}.",
                 status=400,
             )
-        made = await self.engine.generate(prompt.ids, settings.sampling)
+        made, prompt = await self._made(request, prompt, settings)
         _check(made)
         self._unchanged()
         return Reply(
@@ -112,6 +113,21 @@ class TrainClient(ModelClient):
             served_model=self.name,
             first_byte=time.time(),
         )
+
+    async def _made(
+        self, request: ModelRequest, prompt: Prompt, settings: Policy
+    ) -> tuple[Generation, Prompt]:
+        """The completion, and the prompt as the model saw it."""
+        if not prompt.images:
+            return await self.engine.generate(prompt.ids, settings.sampling), prompt
+        if not isinstance(self.engine, ImageEngine):
+            raise UpstreamRejected(
+                f"{self.engine!r} cannot show images to its model; ask a vLLM server: vf.VLLM(url=...)",
+                status=400,
+            )
+        made = await self.engine.generate(prompt.ids, settings.sampling, prompt.images)
+        history = request.history() if prompt.start else None
+        return made, expanded(prompt, made, None if history is None else history.ids)
 
     def _policy(self, request: ModelRequest) -> Policy:
         split = request.split or Splitter(request.dialect).split(request.body)
@@ -159,6 +175,8 @@ def _turn(prompt: Prompt, made: Generation) -> TokenTurn:
         sampling_mask=made.sampling_mask,
         routed_experts=made.routed_experts,
         experts_start=made.experts_start,
+        kept_tokens=made.kept_tokens,
+        media=prompt.media,
     )
 
 

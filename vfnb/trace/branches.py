@@ -191,6 +191,42 @@ class Branch:
         """Nodes of which some token has no routed experts, if others of the branch have."""
         return self._experts[1]
 
+    @cached_property
+    def kept_tokens(self) -> Any:
+        """(int32[k], int32[n]): what top_k, top_p and min_p left of the vocabulary for each sampled token, and how
+        many per token of the branch (0 where not known); None if no call of the branch has any.
+        """
+        columns, nodes = self.graph.columns, self.graph.nodes
+        if columns is None or not any(index in columns.kept for index in self.path):
+            return None
+        import numpy as np
+
+        ids, counts = [], np.zeros(len(self.token_ids), np.int32)
+        for index in self.path:
+            if index in columns.kept:
+                kept = columns.kept[index]
+                counts[nodes[index].total - len(kept.counts) : nodes[index].total] = kept.counts
+                ids.append(kept.ids)
+        return np.concatenate(ids), counts
+
+    @property
+    def media(self) -> list[tuple[int, int, int]]:
+        """Where images and the like stand: `[begin, end)` in the branch's tokens, and the token type."""
+        return [place for index in self.path for place in self.graph.media(index)]
+
+    @property
+    def token_types(self) -> Any:
+        """int8[n]: 0 text, 1 image, 2 video, as `mm_token_type_ids` of Hugging Face; None without media."""
+        media = self.media
+        if not media:
+            return None
+        import numpy as np
+
+        types = np.zeros(len(self.token_ids), np.int8)
+        for begin, end, kind in media:
+            types[begin:end] = kind
+        return types
+
     def __len__(self) -> int:
         return len(self.path)
 

@@ -92,6 +92,8 @@ def graph_schema() -> dict[str, Any]:
     integer: dict[str, Any] = {"type": "integer"}
     expert: dict[str, Any] = {"node": integer, "start": integer, "dtype": {"type": "string"}, "data": array}
     expert["shape"] = {"type": "array", "items": integer}
+    beside: dict[str, Any] = {"node": integer, **dict.fromkeys(("kept", "kept_counts", "media"), array)}
+    beside["kept"] = {"anyOf": [array, {"type": "null"}]}
     names = ("node", "length", "lead", "ids", "logprobs", "forced", "content")
     return {
         "schema_version": {"type": "integer", "default": SCHEMA_VERSION},
@@ -123,6 +125,7 @@ def graph_schema() -> dict[str, Any]:
                     "properties": {
                         **dict.fromkeys(names, array),
                         "experts": {"type": "array", "items": {"type": "object", "properties": expert}},
+                        "beside": {"type": "array", "items": {"type": "object", "properties": beside}},
                     },
                 },
                 {"type": "null"},
@@ -147,4 +150,8 @@ def _bytes(tokens: Mapping[str, Any]) -> dict[str, Any]:
         key: b64decode(value) if isinstance(value, str) else value for key, value in tokens.items()
     }
     table["experts"] = [{**item, "data": b64decode(item["data"])} for item in tokens.get("experts") or []]
+    table["beside"] = [
+        {key: b64decode(value) if isinstance(value, str) else value for key, value in item.items()}
+        for item in tokens.get("beside") or []
+    ]
     return table

@@ -446,6 +446,15 @@ class MessageGraph:
                 self.linear = self.linear and node.start == end
                 end = node.end
 
+    def media(self, node: int) -> list[tuple[int, int, int]]:
+        """Images and the like in a node's tokens: `[begin, end)` in its branch, and token type."""
+        own = None if self.columns is None else self.columns.media.get(node)
+        if own is None:
+            return []
+        item = self.nodes[node]
+        first = item.total - (item.end - item.start)
+        return [(first + begin, first + end, kind) for begin, end, kind in own.tolist()]
+
     def _columns(self) -> TokenColumns:
         if self.columns is None:
             from vfnb.trace.tokens import TokenColumns

@@ -24,6 +24,8 @@ class TokenHistory:
     """How many of them were its prompt."""
     messages: int
     """How many leading messages of the history they hold."""
+    media: tuple[tuple[int, int, int], ...] = ()
+    """Images and the like among them: `[begin, end)` and token type."""
 
 
 def token_history(graph: MessageGraph, node: int, tools: str | None) -> TokenHistory | None:
@@ -47,10 +49,13 @@ def token_history(graph: MessageGraph, node: int, tools: str | None) -> TokenHis
     import numpy as np
 
     pieces = []
+    media: list[tuple[int, int, int]] = []
     index = node
     while index >= 0:
         if nodes[index].has_tokens:
             pieces.append(graph.columns.ids[nodes[index].start : nodes[index].end])
+            media[:0] = graph.media(index)
         index = nodes[index].parent
     ids = pieces[0] if len(pieces) == 1 else np.concatenate(pieces[::-1])
-    return TokenHistory(ids, reply.total - (reply.end - reply.start) + reply.lead, reply.depth + 1)
+    prompt_length = reply.total - (reply.end - reply.start) + reply.lead
+    return TokenHistory(ids, prompt_length, reply.depth + 1, tuple(media))

@@ -122,6 +122,7 @@ class Placing:
         cursor = base
         for item, end in zip(pending, ends, strict=True):
             flips = flips_of(content[cursor - base : end - base]) if content is not None else []
+            self._media(item, cursor, end)
             self._give(
                 item, end - cursor, self.columns.add(tail[cursor - base : end - base], flips=flips), delta
             )
@@ -137,6 +138,9 @@ class Placing:
             tail[cursor - base :], turn.completion_ids, turn.logprobs, turn.sampling_mask, flips
         )
         self._experts(reply)
+        self._media(reply, cursor, whole)
+        if turn.kept_tokens is not None:
+            self.columns.kept[reply.index] = turn.kept_tokens
         self._give(reply, lead, added, delta)
         if call.usage is None:
             call.usage = Usage(prompt_tokens=whole, completion_tokens=len(turn.completion_ids))
@@ -171,6 +175,16 @@ class Placing:
             if node.start != above.end:
                 graph.linear = False
         delta.tokens.append(self.columns.record(node.index, node.start, node.end, node.lead))
+
+    def _media(self, node: Node, begin: int, end: int) -> None:
+        """Images that begin among the node's prompt tokens, positions `[begin, end)`."""
+        own = [
+            (first - begin, last - begin, kind)
+            for first, last, kind in self.turn.media
+            if begin <= first < end
+        ]
+        if own:
+            self.columns.media[node.index] = np.array(own, np.int32)
 
     def _experts(self, reply: Node) -> None:
         """Keep the rows that the branch does not have yet."""

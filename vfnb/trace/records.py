@@ -51,6 +51,12 @@ class TokenRecord(msgspec.Struct, array_like=True, frozen=True):
     experts_dtype: str = ""
     experts_shape: tuple[int, ...] = ()
     experts_start: int = 0
+    kept: bytes | None = None
+    """int32[k]: what was left of the vocabulary for each token after the lead."""
+    kept_counts: bytes = b""
+    """int32[n - lead]: how many of them per token."""
+    media: bytes = b""
+    """int32[k, 3]: begin and end in the node, token type."""
 
 
 class Delta(msgspec.Struct):

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["ExpertRecord", "TokenTable", "restore_tokens", "token_records", "token_table"]
+    from vfnb.trace.tokens import TokenColumns
+
+__all__ = ["BesideRecord", "ExpertRecord", "TokenTable", "restore_tokens", "token_records", "token_table"]
 
 
 class ExpertRecord(msgspec.Struct):
@@ -27,6 +29,15 @@ class ExpertRecord(msgspec.Struct):
     dtype: str
     shape: tuple[int, ...]
     data: bytes
+
+
+class BesideRecord(msgspec.Struct):
+    """Kept tokens and media of one node, as in `TokenRecord`."""
+
+    node: int
+    kept: bytes | None = None
+    kept_counts: bytes = b""
+    media: bytes = b""
 
 
 class TokenTable(msgspec.Struct):
@@ -47,6 +58,7 @@ class TokenTable(msgspec.Struct):
     content: bytes = b""
     """int32: positions where the content mask (bool[n]) changes, from False."""
     experts: list[ExpertRecord] = []
+    beside: list[BesideRecord] = []
 
 
 def token_table(graph: MessageGraph, among: Sequence[Node]) -> TokenTable | None:
@@ -77,6 +89,19 @@ def token_table(graph: MessageGraph, among: Sequence[Node]) -> TokenTable | None
             for index, item in list(columns.experts.items())
             if index < len(among)
         ],
+        beside=[
+            _beside(columns, index) for index in sorted({*columns.kept, *columns.media}) if index < len(among)
+        ],
+    )
+
+
+def _beside(columns: TokenColumns, node: int) -> BesideRecord:
+    kept, media = columns.kept.get(node), columns.media.get(node)
+    return BesideRecord(
+        node,
+        None if kept is None else kept.ids.tobytes(),
+        b"" if kept is None else kept.counts.tobytes(),
+        b"" if media is None else media.tobytes(),
     )
 
 
@@ -132,6 +157,8 @@ def restore_tokens(graph: MessageGraph, table: TokenTable) -> None:
     for item in table.experts:
         rows = np.frombuffer(item.data, np.dtype(item.dtype)).reshape(item.shape)
         columns.experts[item.node] = Experts(item.start, rows)
+    for entry in table.beside:
+        columns.restore_beside(entry.node, entry.kept, entry.kept_counts, entry.media)
     nodes = graph.nodes
     for index, end, count, first in zip(
         node.tolist(), ends.tolist(), length.tolist(), lead.tolist(), strict=True

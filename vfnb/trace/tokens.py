@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from vfnb.errors import TraceError
 from vfnb.trace.records import TokenRecord
 
-__all__ = ["Experts", "TokenColumns", "TokenTurn", "flips_of"]
+__all__ = ["Experts", "Kept", "TokenColumns", "TokenTurn", "flips_of"]
 
 Ids = NDArray[np.int32]
 Logprobs = NDArray[np.float32]
@@ -47,6 +47,10 @@ class TokenTurn:
     routed_experts: Any = None
     """[k, layers, top_k] of an unsigned type, for positions `experts_start` on (prompt and completion)."""
     experts_start: int = 0
+    kept_tokens: Any = None
+    """(int32[k], int32[c]): the tokens that top_k, top_p and min_p left for each completion token, and how many."""
+    media: Sequence[tuple[int, int, int]] = ()
+    """Positions `[begin, end)` in the whole prompt of its images and the like, in order, each with a token type."""
 
     def check(self) -> None:
         """Convert to arrays and compare lengths.
@@ -77,6 +81,13 @@ class TokenTurn:
                     f"message span ({begin}, {stop}) is out of order or beyond the prompt's {end} tokens"
                 )
             previous = stop
+        self._check_media(end)
+        if self.kept_tokens is not None:
+            ids, counts = (np.asarray(part, np.int32).reshape(-1) for part in self.kept_tokens)
+            _length("kept_tokens' counts", counts, sampled, "completion_ids")
+            if counts.min(initial=0) < 0 or counts.sum() != len(ids):
+                raise TraceError(f"kept_tokens count {int(counts.sum())} tokens, but there are {len(ids)}")
+            self.kept_tokens = Kept(ids, counts)
         if self.routed_experts is not None:
             self.routed_experts = np.asarray(self.routed_experts)
             rows = len(self.routed_experts)
@@ -86,12 +97,29 @@ class TokenTurn:
                     f"expected [at most {end + sampled - self.experts_start}, layers, top_k]"
                 )
 
+    def _check_media(self, end: int) -> None:
+        previous = 0
+        for begin, stop, kind in self.media:
+            if not previous <= begin < stop <= end or not 0 < kind < 128:
+                raise TraceError(
+                    f"media ({begin}, {stop}, {kind}) is out of order, of no type, or beyond {end} prompt tokens"
+                )
+            previous = stop
+
 
 def _length(name: str, array: NDArray[Any], expected: int, other: str) -> None:
     if array.shape != (expected,):
         raise TraceError(
             f"{name} has shape {array.shape}, but {other} has {expected} tokens; give one value per token"
         )
+
+
+@dataclass(slots=True, frozen=True)
+class Kept:
+    """What was left of the vocabulary for each sampled token of a node: `counts[i]` of the `ids`, in order."""
+
+    ids: Ids
+    counts: Ids
 
 
 @dataclass(slots=True, frozen=True)
@@ -115,6 +143,10 @@ class TokenColumns:
     """Positions at which the content mask changes, from False at 0; increasing."""
     experts: dict[int, Experts] = field(default_factory=dict)
     """By node."""
+    kept: dict[int, Kept] = field(default_factory=dict)
+    """By node."""
+    media: dict[int, Ids] = field(default_factory=dict)
+    """By node: int32[k, 3], begin and end from the node's first token on, and token type."""
     size: int = 0
 
     def reserve(self, more: int) -> None:
@@ -203,7 +235,7 @@ class TokenColumns:
         flips = [position - begin for position in self.flip_positions(begin, end)]
         if begin < end and self._inside(begin):
             flips.insert(0, 0)
-        experts = self.experts.get(node)
+        experts, kept, media = self.experts.get(node), self.kept.get(node), self.media.get(node)
         return TokenRecord(
             node=node,
             lead=lead,
@@ -215,6 +247,9 @@ class TokenColumns:
             experts_dtype="" if experts is None else experts.rows.dtype.str,
             experts_shape=() if experts is None else experts.rows.shape,
             experts_start=0 if experts is None else experts.start,
+            kept=None if kept is None else kept.ids.tobytes(),
+            kept_counts=b"" if kept is None else kept.counts.tobytes(),
+            media=b"" if media is None else media.tobytes(),
         )
 
     def restore(self, record: TokenRecord) -> tuple[int, int]:
@@ -233,12 +268,21 @@ class TokenColumns:
         if record.experts is not None:
             rows = np.frombuffer(record.experts, np.dtype(record.experts_dtype)).reshape(record.experts_shape)
             self.experts[record.node] = Experts(record.experts_start, rows)
+        self.restore_beside(record.node, record.kept, record.kept_counts, record.media)
         return self.add(ids[:lead], ids[lead:], logprobs, mask, flips)
+
+    def restore_beside(self, node: int, kept: bytes | None, counts: bytes, media: bytes) -> None:
+        """Kept tokens and media of a record."""
+        if kept is not None:
+            self.kept[node] = Kept(np.frombuffer(kept, np.int32), np.frombuffer(counts, np.int32))
+        if media:
+            self.media[node] = np.frombuffer(media, np.int32).reshape(-1, 3)
 
     @property
     def nbytes(self) -> int:
         """Bytes held."""
         rows = sum(experts.rows.nbytes for experts in self.experts.values())
+        rows += sum(kept.ids.nbytes + kept.counts.nbytes for kept in self.kept.values())
         return self.ids.nbytes + self.logprobs.nbytes + self.mask.nbytes + 36 * len(self.flips) + rows
 
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["Generation", "Media", "TokenEngine", "TokenSampling"]
+__all__ = ["Generation", "ImageEngine", "Media", "TokenEngine", "TokenSampling"]
 
 Progress = Callable[[str], None]
 
@@ -141,3 +141,19 @@ class TokenEngine(ABC):
     async def release(self) -> None:
         """The last run that used it is over; an engine that takes long to load may stay."""
         await self.close()
+
+
+class ImageEngine(TokenEngine):
+    """A token engine whose model may see images."""
+
+    @abstractmethod
+    async def generate(
+        self,
+        prompt_ids: Sequence[int] | NDArray[np.int32],
+        sampling: TokenSampling,
+        images: Sequence[str] = (),
+    ) -> Generation:
+        """As any engine; `images` are URLs for the placeholders of the prompt, one each, in order.
+
+        With images, `Generation.prompt_ids` and `media` say what became of the placeholders.
+        """

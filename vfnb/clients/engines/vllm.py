@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from vfnb import loops
 from vfnb.clients.address import public_url
-from vfnb.clients.engines.base import Generation, Progress, TokenEngine, TokenSampling
+from vfnb.clients.engines.base import Generation, ImageEngine, Progress, TokenSampling
 from vfnb.clients.engines.loading import Loading, loading
 from vfnb.clients.engines.model_files import model_folder, weights_digest
 from vfnb.clients.engines.vllm_checks import check_form, check_vllm, is_path
@@ -51,7 +51,7 @@ class _Backend(Protocol):
     async def unload_lora(self) -> None: ...
 
 
-class VLLM(TokenEngine):
+class VLLM(ImageEngine):
     """A model on vLLM, asked with token ids.
 
     | form | what runs |
