@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from vfnb.clients.engines.loading import under_way as loading
 from vfnb.installs import under_way
 from vfnb.lab.rows import Row
 from vfnb.lab.stats import summarise
@@ -63,7 +64,7 @@ def snapshot(
         eta_s=eta,
         error=reason,
         notes=tuple(notes),
-        doing=tuple(under_way()) if live is not None and state == "running" else (),
+        doing=(*under_way(), *loading()) if live is not None and state == "running" else (),
     )
 
 
