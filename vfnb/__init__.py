@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from vfnb.runs import Study as Study
     from vfnb.runs import Validation as Validation
     from vfnb.runs import compare as compare
+    from vfnb.runs import diff as diff
     from vfnb.runs import evaluate as evaluate
     from vfnb.runs import load as load
     from vfnb.runs import study as study
@@ -137,7 +138,7 @@ _ROOMS: dict[str, str] = {
     "vfnb.errors": "ToolError",
     "vfnb.interception": "Completion Limits SessionStopped",
     "vfnb.lab": "Summary print_prompt_completions_sample schema",
-    "vfnb.runs": "Comparison EvalConfig Run Study Validation compare evaluate load study validate",
+    "vfnb.runs": "Comparison EvalConfig Run Study Validation compare diff evaluate load study validate",
     "vfnb.runtimes": "ProgramResult Runtime RuntimeConfig",
     "vfnb.tasks": (
         "Criterion DecisionJudge DecisionJudgeConfig Judge JudgeConfig JudgeResponse JudgeScore Judges "
@@ -258,6 +259,7 @@ __all__ = [
     "capture_patch",
     "compare",
     "compare_stdout_results",
+    "diff",
     "errors",
     "evaluate",
     "extract_boxed_answer",

@@ -7,6 +7,7 @@ from vfnb.utils.lazy import lazy
 if TYPE_CHECKING:
     from vfnb.runs.compare import compare as compare
     from vfnb.runs.comparison import Comparison as Comparison
+    from vfnb.runs.diffing import diff as diff
     from vfnb.runs.run import Run as Run
     from vfnb.runs.run import load as load
     from vfnb.runs.start import evaluate as evaluate
@@ -22,6 +23,7 @@ else:
         {
             "compare": "compare",
             "comparison": "Comparison",
+            "diffing": "diff",
             "run": "Run load",
             "start": "evaluate",
             "studies": "Study",
@@ -41,6 +43,7 @@ __all__ = [
     "TraceList",
     "Validation",
     "compare",
+    "diff",
     "evaluate",
     "load",
     "study",
