@@ -36,6 +36,8 @@ from support.lab import lab_server
 __all__ = ["NotebookPage", "StepFailed", "notebook_page"]
 
 LOOPBACK = {"127.0.0.1", "localhost", "::1"}
+OWN_ERRORS = {"Cannot read properties of undefined (reading 'schema')"}
+"""What Notebook 7.6 reports of itself at each start, also for an empty notebook and without any setting."""
 SETTLE_S = 0.5  # what the page still does a moment after an action
 ASK_KERNEL_S = 20.0
 SELECTOR_S = 60.0
@@ -70,7 +72,7 @@ class NotebookPage:
         self.log: list[str] = []
         self._start = time.monotonic()
         self._end = self._start + timeout_s
-        page.on("pageerror", lambda error: self._problem(f"page error: {error}"))
+        page.on("pageerror", lambda error: self._error(str(error)))
         page.on("console", self._console)
         page.on("request", lambda request: self._request(request.url))
         page.on("websocket", lambda socket: self._request(socket.url))
@@ -166,6 +168,10 @@ class NotebookPage:
         if text not in self.problems:
             self.problems.append(text)
 
+    def _error(self, text: str) -> None:
+        if text not in OWN_ERRORS:
+            self._problem(f"page error: {text}")
+
     def _console(self, message: ConsoleMessage) -> None:
         if message.type == "error":
             self._problem(f"console error: {message.text} ({message.location.get('url', '')[:200]})")
@@ -189,11 +195,11 @@ def _cell_problems(cells: list[dict[str, Any]]) -> Iterator[str]:
 
 @contextmanager
 def notebook_page(
-    notebook: Path, *, chromium: str | None = None, timeout_s: float = 300
+    notebook: Path, *, chromium: str | None = None, timeout_s: float = 300, app: str = "jupyterlab"
 ) -> Iterator[NotebookPage]:
-    """Start JupyterLab on the notebook's folder and Chromium on the notebook; nothing is run yet."""
+    """Start JupyterLab (or `app="notebook"`) on the notebook's folder and Chromium on it; nothing is run yet."""
     notebook = notebook.resolve()
-    with lab_server(notebook.parent) as lab, sync_playwright() as playwright:
+    with lab_server(notebook.parent, app=app) as lab, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=_chromium_flags())
         try:
             with _page(browser, timeout_s) as page:

@@ -1,4 +1,4 @@
-"""A private JupyterLab on loopback: nothing of the user's settings, nothing written beside the notebooks."""
+"""A private JupyterLab or Notebook on loopback: nothing of the user's settings, nothing beside the notebooks."""
 
 from __future__ import annotations
 
@@ -45,28 +45,31 @@ class Lab:
 
     base: str
     token: str
+    app: str = "jupyterlab"
+    """`jupyterlab` or `notebook` (Notebook 7)."""
 
     def url(self, notebook: str) -> str:
         """The page that shows one notebook, in a fresh workspace."""
-        return f"{self.base}/doc/tree/{quote(notebook)}?reset&token={self.token}"
+        page = "doc/tree" if self.app == "jupyterlab" else "notebooks"
+        return f"{self.base}/{page}/{quote(notebook)}?reset&token={self.token}"
 
 
 @contextmanager
-def lab_server(root: Path, timeout_s: float = 120) -> Iterator[Lab]:
-    """Run JupyterLab with `root` as its folder.
+def lab_server(root: Path, timeout_s: float = 120, *, app: str = "jupyterlab") -> Iterator[Lab]:
+    """Run JupyterLab (or Notebook 7 as `app="notebook"`) with `root` as its folder.
 
     Raises:
         RuntimeError: if it is not up within `timeout_s`; the message has the end of its log.
     """
     with tempfile.TemporaryDirectory(prefix="vfnb-lab-") as folder:
         home = Path(folder)
-        lab = Lab(f"http://127.0.0.1:{_free_port()}", secrets.token_urlsafe(24))
+        lab = Lab(f"http://127.0.0.1:{_free_port()}", secrets.token_urlsafe(24), app)
         config = _write_config(home, root, lab)
         folders = ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR")
         log = home / "lab.log"
         with log.open("wb") as output:
             server = subprocess.Popen(
-                [sys.executable, "-m", "jupyterlab", f"--config={config}"],
+                [sys.executable, "-m", app, f"--config={config}"],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -98,11 +101,12 @@ def _write_config(home: Path, root: Path, lab: Lab) -> Path:
         "ServerApp.allow_root": True,
         "IdentityProvider.token": lab.token,
         "FileCheckpoints.checkpoint_dir": str(home / "checkpoints"),
-        "LabApp.app_settings_dir": str(settings),
-        "LabApp.expose_app_in_browser": True,  # the page's commands are called by name
         "LabApp.extension_manager": "readonly",
         "LabApp.news_url": None,
     }
+    for name in ("LabApp", "JupyterNotebookApp"):
+        values[f"{name}.app_settings_dir"] = str(settings)
+        values[f"{name}.expose_app_in_browser"] = True  # the page's commands are called by name
     config = home / "lab_config.py"
     config.write_text("".join(f"c.{key} = {value!r}\n" for key, value in values.items()))
     return config
@@ -118,9 +122,7 @@ def _wait_until_up(server: subprocess.Popen[bytes], lab: Lab, log: Path, timeout
             time.sleep(0.2)
         else:
             return
-    raise RuntimeError(
-        f"JupyterLab did not start; end of its log:\n{log.read_text(errors='replace')[-2000:]}"
-    )
+    raise RuntimeError(f"{lab.app} did not start; end of its log:\n{log.read_text(errors='replace')[-2000:]}")
 
 
 def _stop(server: subprocess.Popen[bytes]) -> None:

@@ -58,6 +58,24 @@ def family(hostile: str = "") -> Trace:
     return trace
 
 
+def bushy(size: int = 2000, text: str = "some words of a message " * 8) -> Trace:
+    """`size` messages: a long main line, every tenth reply sampled twice, a side call at each fiftieth."""
+    trace = Trace(id="b" * 32, task=TaskInfo(key="bushy", name="a bushy one"))
+    parent, new, turn = -1, [SystemMessage(content="Be brief.")], 0
+    while len(trace.dag.nodes) < size - 4:
+        turn += 1
+        reply = say(trace, parent, [*new, UserMessage(content=f"{turn} {text}")], f"reply {turn} {text}")
+        if turn % 10 == 0:
+            say(trace, trace.dag.nodes[reply].parent, [], f"another reply {turn}")
+        if turn % 50 == 0:
+            say(trace, -1, [UserMessage(content=f"Title for {turn}?")], f"Title {turn}")
+        parent, new = reply, []
+    while len(trace.dag.nodes) < size:
+        parent = say(trace, parent, [], f"again {len(trace.dag.nodes)}")
+    trace.end_state, trace.ok = "completed", True
+    return trace
+
+
 def failed(message: str = "cannot connect to 127.0.0.1:1; start the server") -> Trace:
     """A trace that ended in an error after its prompt."""
     trace = Trace(id="e" * 32, task=TaskInfo(key="files/4", name=None))

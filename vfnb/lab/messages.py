@@ -10,7 +10,7 @@ from vfnb.types import AssistantMessage
 if TYPE_CHECKING:
     from vfnb.types import ContentPart, Message
 
-__all__ = ["full_text", "preview"]
+__all__ = ["full_text", "parts_of", "preview"]
 
 
 def preview(message: Message, limit: int = 80) -> str:
@@ -26,18 +26,29 @@ def preview(message: Message, limit: int = 80) -> str:
 
 def full_text(message: Message) -> str:
     """Everything the message says, part by part, on lines of their own."""
-    parts = []
+    parts: list[str] = []
     if isinstance(message, AssistantMessage) and message.reasoning_content:
         parts.append(f"[reasoning] {message.reasoning_content}")
     content = getattr(message, "content", None)
     if isinstance(content, str):
         parts.append(content)
-    for part in _parts(message):
-        text = getattr(part, "text", None) or getattr(part, "refusal", None)
-        parts.append(text if part.type == "text" and text else f"[{_kind(part)}] {text or ''}".rstrip())
+    for kind, head, text in parts_of(message):
+        parts.append(text if kind == "text" and text else f"[{head}] {text}".rstrip())
     if isinstance(message, AssistantMessage):
         parts += [f"→ {call.name}({call.arguments})" for call in message.tool_calls]
     return "\n".join(part for part in parts if part)
+
+
+def parts_of(message: Message) -> list[tuple[str, str, str]]:
+    """The typed parts of the content as `(text or part, what it is, its text)`."""
+    return [
+        (
+            "text" if part.type == "text" else "part",
+            _kind(part),
+            getattr(part, "text", None) or getattr(part, "refusal", None) or "",
+        )
+        for part in _parts(message)
+    ]
 
 
 def _parts(message: Message) -> list[ContentPart]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from vfnb.trace import Branch, Link, Trace
     from vfnb.trace.graph import MessageGraph, Node
 
-__all__ = ["branch_bundle", "branch_text", "trace_bundle", "trace_text"]
+__all__ = ["branch_bundle", "branch_text", "trace_bundle", "trace_facts", "trace_text"]
 
 
 def _state(trace: Trace) -> tuple[str, str]:
@@ -130,6 +130,19 @@ def _linked(dag: MessageGraph) -> dict[int, str]:
         line = f"{link.kind.replace('_', ' ')} node {link.target}"
         told.setdefault(dag.nodes[link.source].branch, []).append(line)
     return {branch: ", ".join(lines) for branch, lines in told.items()}
+
+
+def trace_facts(trace: Trace) -> dict[str, Any]:
+    """What stands above a trace: `title`, `state` and its `tone`, `reward`, `errors` and `lines` of numbers."""
+    state, tone = _state(trace)
+    return {
+        "title": _headline(trace),
+        "state": state,
+        "tone": tone,
+        "reward": _reward(trace),
+        "errors": [f"{_error_word(trace)}: {line}" for line in _errors(trace)],
+        "lines": [line for line in (_signals(trace), _size(trace), *_remarks(trace)) if line],
+    }
 
 
 def trace_text(trace: Trace) -> str:

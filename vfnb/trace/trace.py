@@ -384,6 +384,10 @@ class Trace(BaseModel):
         """The messages as a `plotly` figure."""
         return late("Trace.plot", self)
 
+    def view(self) -> Any:
+        """A view to click in: the message graph beside the conversation (`docs/views.md`)."""
+        return late("Trace.view", self)
+
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
         return late("Trace.bundle", self)
 

@@ -1,0 +1,142 @@
+"""The views on a real page, in JupyterLab and Notebook 7: drawn, clicked, walked, saved and reopened."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import nbformat
+import pytest
+from playwright.sync_api import expect
+from support.browser import NotebookPage, notebook_page
+from support.engines import chromium
+from support.notebooks import write_notebook
+from support.paths import ROOT
+
+pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
+
+SET_UP = f"""
+import sys
+sys.path.insert(0, {str(ROOT / "tests")!r})
+from support.talks import bushy, family
+"""
+# Resolves with the milliseconds from the start of the cell to the drawn graph.
+OPEN_JS = """async () => {
+  const start = performance.now();
+  const run = window.jupyterapp.commands.execute("notebook:run-cell");
+  const drawn = () => document.querySelector(".vfnb-panel[data-nodes='2000'] canvas[data-drawn]");
+  while (!drawn()) await new Promise(requestAnimationFrame);
+  const took = performance.now() - start;
+  await run;
+  return took;
+}"""
+# Drags the graph to and fro; resolves with the sorted times between frames.
+PAN_JS = """async () => {
+  const canvas = document.querySelector(".vfnb-panel[data-nodes='2000'] canvas");
+  const box = canvas.getBoundingClientRect();
+  canvas.setPointerCapture = () => {};
+  const fire = (type, x) => canvas.dispatchEvent(
+    new PointerEvent(type, { clientX: x, clientY: box.top + 40, pointerId: 1, bubbles: true }));
+  const times = [];
+  let last = performance.now();
+  fire("pointerdown", box.right - 5);
+  for (let step = 0; step < 200; step++) {
+    fire("pointermove", box.right - 5 - (step % 100) * 4);
+    await new Promise(requestAnimationFrame);
+    times.push(performance.now() - last);
+    last = performance.now();
+  }
+  fire("pointerup", box.left);
+  return times.sort((a, b) => a - b);
+}"""
+
+
+@pytest.fixture(params=["jupyterlab", "notebook"])
+def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[NotebookPage]:
+    notebook = write_notebook(
+        tmp_path / "views.ipynb",
+        SET_UP,
+        "view = family('<b>hostile</b>').view()\nview",
+        "big = bushy(2000).view()\nbig",
+    )
+    with notebook_page(notebook, chromium=chromium(), timeout_s=200, app=request.param) as page:
+        yield page
+
+
+def test_a_trace_is_drawn_clicked_walked_and_searched(opened: NotebookPage) -> None:
+    page = opened.page
+    opened.run_all()
+    opened.expect(".vfnb-trace-view canvas[data-drawn]", ".vfnb-panel[data-nodes='2000']")
+    view = page.locator(".vfnb-trace-view").first
+    canvas = view.locator("canvas")
+    assert canvas.get_attribute("data-drawn") == "13"
+    chosen = view.locator(".vfnb-card[aria-current]")
+    # The fifth mark of the first lane is the call of the subagent.
+    places = page.evaluate(
+        "() => document.querySelector('.vfnb-trace-view canvas').getBoundingClientRect().width"
+    )
+    canvas.click(position={"x": 22 + 4 * min(39, (places - 44) / 10), "y": 30})
+    expect(chosen).to_contain_text("I had better ask.")
+    expect(chosen).to_contain_text("count all the files in the folder")
+    expect(view.locator(".vfnb-inspect")).to_contain_text("sampled from the model")
+    # Arrows walk, and the notebook's own shortcuts stay quiet.
+    cells = page.locator(".jp-Cell").count()
+    page.keyboard.press("ArrowDown")
+    expect(chosen).to_contain_text("There are exactly 42 files in it<b>hostile</b>")
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("ArrowUp")
+    expect(chosen).to_contain_text("Go on.")
+    page.keyboard.press("/")
+    page.keyboard.type("forty")
+    expect(view.get_by_text("1 found")).to_be_visible()
+    page.keyboard.press("Enter")
+    expect(chosen).to_contain_text("forty-two")
+    view.get_by_role("tab", name="Fork").click()
+    expect(view.locator(".vfnb-inspect ins").first).to_be_visible()
+    expect(view.locator(".vfnb-inspect")).to_contain_text("resample")
+    view.get_by_role("tab", name="Request").click()
+    expect(view.locator(".vfnb-inspect")).to_contain_text('"content": "Go on."')
+    assert page.locator(".jp-Cell").count() == cells
+    assert page.locator(".vfnb-view b:text-is('hostile')").count() == 0
+    opened.settle()
+    assert opened.problems == []
+
+
+def test_a_trace_of_2000_messages_opens_and_pans(tmp_path: Path) -> None:
+    notebook = write_notebook(
+        tmp_path / "big.ipynb", SET_UP + "trace = bushy(2000)\nfamily().view()", "trace.view()"
+    )
+    with notebook_page(notebook, chromium=chromium(), timeout_s=200) as opened:
+        page = opened.page
+        page.evaluate("() => window.jupyterapp.commands.execute('notebook:run-cell')")
+        opened.expect(".vfnb-panel[data-nodes='13'] canvas[data-drawn]")
+        page.locator(".jp-CodeCell .jp-InputArea-editor").nth(1).click()
+        assert page.evaluate(OPEN_JS) < 2000
+        panel = page.locator(".vfnb-panel[data-nodes='2000']")
+        folded = page.evaluate(PAN_JS)
+        panel.get_by_role("button", name="fold").click()
+        panel.get_by_role("button", name="show the whole graph").click()
+        opened.settle()
+        assert int(panel.locator("canvas").get_attribute("data-drawn") or 0) == 2000
+        for _ in range(8):
+            panel.get_by_role("button", name="zoom in").click()
+        opened.settle()
+        for times in (folded, page.evaluate(PAN_JS)):
+            assert times[int(0.95 * len(times))] < 50
+        assert opened.problems == []
+
+
+def test_reopened_untrusted_it_shows_the_twin(tmp_path: Path) -> None:
+    from support.talks import family
+
+    data, _ = family().view()._repr_mimebundle_()
+    notebook = write_notebook(tmp_path / "saved.ipynb", "trace.view()")
+    saved = nbformat.read(notebook, as_version=4)
+    saved.cells[0].execution_count = 1
+    saved.cells[0].outputs = [nbformat.v4.new_output("execute_result", data=data, execution_count=1)]
+    nbformat.write(saved, notebook)
+    with notebook_page(notebook, chromium=chromium(), timeout_s=200) as opened:
+        opened.expect(".jp-OutputArea-output .vfnb-trace img", ".vfnb-trace details")
+        opened.settle()
+        assert opened.page.locator(".vfnb-trace-view").count() == 0
+        assert opened.problems == []
