@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from vfnb.lab import Summary as Summary
     from vfnb.lab import print_prompt_completions_sample as print_prompt_completions_sample
     from vfnb.lab import schema as schema
+    from vfnb.lab.learning_figure import plot_learning as plot_learning
+    from vfnb.lab.theme import theme as theme
     from vfnb.runs import Comparison as Comparison
     from vfnb.runs import EvalConfig as EvalConfig
     from vfnb.runs import Run as Run
@@ -138,6 +140,8 @@ _ROOMS: dict[str, str] = {
     "vfnb.errors": "ToolError",
     "vfnb.interception": "Completion Limits SessionStopped",
     "vfnb.lab": "Summary print_prompt_completions_sample schema",
+    "vfnb.lab.learning_figure": "plot_learning",
+    "vfnb.lab.theme": "theme",
     "vfnb.runs": "Comparison EvalConfig Run Study Validation compare diff evaluate load study validate",
     "vfnb.runtimes": "ProgramResult Runtime RuntimeConfig",
     "vfnb.tasks": (
@@ -273,6 +277,7 @@ __all__ = [
     "metric",
     "parse_judge_choice",
     "parse_pytest_outcomes",
+    "plot_learning",
     "print_prompt_completions_sample",
     "read_answer_file_or_last_reply",
     "resolve_head",
@@ -281,6 +286,7 @@ __all__ = [
     "schema",
     "stop",
     "study",
+    "theme",
     "tool",
     "validate",
     "verify_boxed_math_answer",

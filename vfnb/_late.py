@@ -12,7 +12,7 @@ __all__ = ["LATE", "late"]
 
 LATE: dict[str, str] = {
     "Trace.graph": "vfnb.lab.graphs:trace_graph",
-    "Trace.plot": "vfnb.lab.figures:plot_trace",
+    "Trace.plot": "vfnb.lab.trace_figures:plot_trace",
     "Trace.view": "vfnb.lab.widgets.trace:trace_view",
     "Trace.bundle": "vfnb.lab.display:trace_bundle",
     "Trace.text": "vfnb.lab.display:trace_text",

@@ -17,10 +17,11 @@ from support.talks import chain, family, say
 from support.views import HOSTILE
 
 from vfnb.errors import ConfigError
-from vfnb.lab.figures import PLOTLY, plot_trace
+from vfnb.lab.figures import PLOTLY
 from vfnb.lab.graphs import trace_graph
 from vfnb.lab.layout import layout
 from vfnb.lab.links import links
+from vfnb.lab.trace_figures import plot_trace
 from vfnb.trace import Trace
 from vfnb.types import SystemMessage, UserMessage
 
@@ -45,15 +46,22 @@ def test_the_graph_has_nodes_edges_and_their_attributes() -> None:
     graph = trace.graph()
     assert isinstance(graph, nx.DiGraph)
     assert nx.is_directed_acyclic_graph(graph)
-    assert graph.graph == {"trace": "f" * 32, "task": "files/3", "version": 6}
+    assert graph.graph == {"trace": "f" * 32, "task": "files/3", "version": 6, "collapse": "none"}
     assert list(graph) == [node.index for node in trace.nodes]
     assert graph.nodes[6] == {
         "role": "assistant",
+        "label": 'assistant: → agent({"task": "count all …',
         "text": '→ agent({"task": "count all the files in the folder"})',
         "kind": "sampled",
         "sampled": True,
+        "messages": 1,
+        "turns": 1,
+        "last": 6,
         "depth": 4,
-        "tokens": None,
+        "tokens": 3,
+        "reward": pytest.approx(1 / 6),
+        "start": 100.0,
+        "end": 101.0,
         "call": 2,
         "branch": 0,
         "branches": 2,
@@ -164,24 +172,28 @@ def test_the_plot_has_a_static_twin_of_the_same_numbers() -> None:
     page = check_bundle(bundle)
     svg = base64.b64decode(page.images[0].split(",", 1)[1])
     root = ET.fromstring(svg)
-    kinds = [part.tag.split("}")[1] for part in root]
-    assert kinds[0] == "rect"  # its own background
-    assert kinds.count("circle") == 1 + sum(node.role == "user" for node in trace.nodes)
-    assert [part.text for part in root.iter() if part.tag.endswith("text")][:3] == [
-        "side_call",
-        "subagent",
-        "resample",
-    ]
+    assert root[0].tag.endswith("rect") and root[0].attrib["fill"] == "#ffffff"  # its own background
+    blue = [part.attrib["d"] for part in root.iter() if part.attrib.get("stroke") == "#0072b2"]
+    users = sum(node.role == "user" for node in trace.nodes)
+    assert sorted(path.count("M") for path in blue) == [1, users]  # in the legend, in the drawing
+    said = [part.text for part in root.iter() if part.tag.endswith("text")]
+    assert {"side call", "subagent", "resample", "user", "assistant, sampled"} <= set(said)
     assert "branch at node 7 (root, subagent): 3 messages suA" in bundle["text/plain"]
     assert repr(trace.plot()) == "Plot('Trace ffffffff: 13 messages, 4 branches')"
 
 
-def test_a_large_trace_is_drawn_in_bounds() -> None:
-    plot = plot_trace(bushy(2000, 2))
+def test_a_large_trace_is_folded_and_drawn_in_bounds() -> None:
+    trace = bushy(2000, 2)
+    plot = plot_trace(trace)
     page = check_bundle(plot._repr_mimebundle_())
-    assert "300 of" in page.text
-    assert "plot.figure has all" in page.text
-    assert sum(len(part.customdata) for part in plot.figure.data if part.mode == "markers") == 9001
+    svg = base64.b64decode(page.images[0].split(",", 1)[1]).decode()
+    assert "boxes drawn; plot.figure has all" in svg
+    boxes = [part for part in plot.figure.data if part.type == "bar"]
+    drawn = [int(text) for part in boxes for text in part.customdata]
+    assert sorted(drawn) == list(trace.graph("branches"))
+    branching = {node.index for node in trace.dag.nodes if len(node.children or ()) > 1}
+    last = {data["last"] for _, data in trace.graph("branches").nodes(data=True)}
+    assert branching <= last
 
 
 def test_an_empty_trace_can_be_plotted() -> None:
@@ -193,5 +205,15 @@ def test_save(tmp_path: Path) -> None:
     plot = family().plot()
     assert plot.save(tmp_path / "a.svg").read_text().startswith("<svg")
     assert "<img" in plot.save(tmp_path / "a.html").read_text()
-    with pytest.raises(ConfigError, match=r"\.html or \.svg"):
-        plot.save(tmp_path / "a.png")
+    with pytest.raises(ConfigError, match=r"\.html, \.svg or \.png"):
+        plot.save(tmp_path / "a.pdf")
+
+
+def test_a_trace_that_is_written_meanwhile_is_folded_as_it_is() -> None:
+    trace = family()
+    before = trace.graph("turns")
+    say(trace, 11, [UserMessage(content="More.")], "All right.")
+    after = trace.graph("turns")
+    assert set(before) <= set(after)
+    assert list(after)[-1] == 13
+    assert after.nodes[13]["messages"] == 2

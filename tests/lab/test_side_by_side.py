@@ -11,7 +11,7 @@ from support.talks import chain, family
 
 import vfnb as vf
 from vfnb.errors import ConfigError
-from vfnb.lab.side_by_side import plot_traces
+from vfnb.lab.trace_figures import plot_traces
 
 
 def test_each_trace_has_its_own_axes_and_the_legend_names_a_role_once() -> None:
@@ -36,13 +36,14 @@ def test_the_drawing_is_one_picture_that_holds_all() -> None:
     for number, beside in ((2, True), (8, False)):
         plot = plot_traces({f"h{index}": chain(4) for index in range(number)})
         root = ET.fromstring(plot.svg)
-        inner = [child for child in root if child.tag.endswith("svg")]
-        assert len(inner) == number
-        places = [(float(child.attrib["x"]), float(child.attrib["y"])) for child in inner]
+        panels = [part.attrib["transform"] for part in root if part.tag.endswith("}g")]
+        places = [tuple(map(float, place[len("translate(") : -1].split())) for place in panels]
+        assert len(places) == number
         assert len({x for x, _ in places}) == (number if beside else 1)
-        right = max(x + float(child.attrib["width"]) for (x, _), child in zip(places, inner, strict=True))
-        low = max(y + float(child.attrib["height"]) for (_, y), child in zip(places, inner, strict=True))
-        assert (float(root.attrib["width"]), float(root.attrib["height"])) == (right, low)
+        width, height = float(root.attrib["width"]), float(root.attrib["height"])
+        assert all(0 < x < width and 0 < y < height for x, y in places)
+        said = [part.text for part in root.iter() if part.tag.endswith("text")]
+        assert {f"h{index}" for index in range(number)} <= set(said)
 
 
 def test_nothing_and_too_much_are_refused() -> None:

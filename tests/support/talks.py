@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 from vfnb.trace import ErrorInfo, ModelCall, Reward, Span, TaskInfo, Trace, identity
 from vfnb.types import AssistantMessage, Message, SystemMessage, ToolCall, ToolMessage, Usage, UserMessage
 
@@ -84,4 +86,21 @@ def failed(message: str = "cannot connect to 127.0.0.1:1; start the server") -> 
     )
     say(trace, -1, [UserMessage(content="Hello?")], None, error=error, status=502, usage=None)
     trace.errors, trace.end_state, trace.ok = [error], "error", False
+    return trace
+
+
+def forked(calls: int, seed: int) -> Trace:
+    """A trace whose calls go on from the last reply, from an earlier one, or start anew."""
+    rng = random.Random(seed)
+    trace = Trace()
+    replies = [-1]
+    for call in range(calls):
+        way = rng.random()
+        parent = replies[-1] if way < 0.7 else rng.choice(replies) if way < 0.95 else -1
+        new = [UserMessage(content=f"{call} prompt of {parent}")] * rng.choice((1, 1, 2))
+        if parent < 0:
+            new = [SystemMessage(content=f"you are {rng.randrange(3)}"), *new]
+        elif rng.random() < 0.2:
+            new, parent = [], trace.dag.nodes[parent].parent  # the same prompt again
+        replies.append(say(trace, parent, new, f"reply {call}"))
     return trace

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from vfnb.lab.html import BAD, MAX_ROWS, MUTED, Page, badge, banner, details, esc, pre, span, table
-from vfnb.lab.layout import layout
-from vfnb.lab.links import links
+from vfnb.lab.chart_svg import chart_svg, image
+from vfnb.lab.html import BAD, MAX_ROWS, Page, badge, banner, details, esc, pre, span, table
 from vfnb.lab.message_twin import message_blocks, message_lines
 from vfnb.lab.rows import trace_row
-from vfnb.lab.svg import image, trace_svg
 from vfnb.lab.text import MAX_LINES, lines
+from vfnb.lab.tree_figure import tree_chart
 from vfnb.lab.words import clip, count, listing, money, number, one_line, plain, seconds
 from vfnb.trace.causes import Fork, forks
 from vfnb.trace.links import links as links_of
@@ -181,11 +180,7 @@ def trace_bundle(trace: Trace) -> dict[str, str]:
         page.add(f"<div>{esc(line)}</div>" if line else "")
     causes = forks(trace.dag)
     if causes:
-        names = {first: fork.cause for first, fork in causes.items()}
-        joined = links(trace.dag)
-        svg, cut = trace_svg(trace.dag, names, joined, layout(trace.dag, joined))
-        page.add(image(svg, "branches as lanes, time to the right"))
-        page.add(f'<div style="{MUTED}">{esc(cut)}; trace.plot().figure has all</div>' if cut else "")
+        page.add(image(chart_svg(tree_chart(trace, static=True)), "branches as lanes, time to the right"))
         page.add(_fork_table(causes, _linked(trace.dag)))
     main = _main(trace)
     page.add(f"<div><b>Main branch</b>, {len(main)} messages</div>" if main else "<div>no messages yet</div>")

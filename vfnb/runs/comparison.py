@@ -84,7 +84,7 @@ class Comparison(RunGroup):
         Raises:
             ConfigError: there is no such task or sample yet.
         """
-        from vfnb.lab.side_by_side import plot_traces
+        from vfnb.lab.trace_figures import plot_traces
 
         table = self.frame("rollout")
         keys = list(dict.fromkeys(table["task"]))

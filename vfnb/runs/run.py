@@ -23,12 +23,14 @@ from vfnb.runs.traces import TraceList
 from vfnb.store import CONFIG_NAME, RunReader, RunStore, is_run
 
 if TYPE_CHECKING:
+    import networkx as nx
     import pandas as pd
 
     from vfnb.clients import ModelClient
     from vfnb.exchange.credit import Advantage
     from vfnb.exchange.notes import ExportReport
     from vfnb.exchange.training import SampleList
+    from vfnb.lab.figures import Plot
     from vfnb.lab.rescored import Rescored
     from vfnb.lab.rows import Row
     from vfnb.lab.sample import Samples
@@ -229,6 +231,36 @@ class Run:
         ):  # what ends from now on joins the new version
             self._live.journal.version = made.version
         return made
+
+    def graph(self, task: int | str | None = None) -> nx.DiGraph:
+        """The traces of one task as a prefix tree with counts and mean rewards per message (`docs/figures.md`).
+
+        Args:
+            task: position of the task, or its key; the first one by default.
+
+        Raises:
+            ConfigError: there is no such task.
+        """
+        from vfnb.lab.run_figures import run_graph
+
+        return run_graph(self._rows(), lambda ids: map(self.traces, ids), task)
+
+    def plot(self, kind: str = "rewards", **options: Any) -> Plot:
+        """A figure of the run, `.figure` of which is a plotly figure (`docs/figures.md`).
+
+        Args:
+            kind: `rewards` (distributions), `tasks` (tasks by rollouts), `pass_at_k`, `against` (reward and what
+                it cost), `time` (where it went), `learning` (in the order of the rollouts) or `graph` (one task's
+                traces).
+            options: `threshold` of `pass_at_k`; `x` of `against`: `tokens`, `turns`, `cost` or `seconds`; `task` of
+                `graph`.
+
+        Raises:
+            ConfigError: an unknown kind, option or value, or the run has no such numbers.
+        """
+        from vfnb.lab.run_figures import plot_run
+
+        return plot_run(kind, self.name, self._rows, self.frame, lambda ids: map(self.traces, ids), **options)
 
     def sample(self, n: int = 3, *, seed: int = 0) -> Samples:
         """Some rollouts to read: prompt, completion, rewards."""

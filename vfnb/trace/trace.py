@@ -376,13 +376,27 @@ class Trace(BaseModel):
 
     # Reaching up
 
-    def graph(self) -> Any:
-        """The messages as a `networkx.DiGraph`."""
-        return late("Trace.graph", self)
+    def graph(self, collapse: str = "none") -> Any:
+        """The messages as a `networkx.DiGraph`; its attributes are in `docs/figures.md`.
 
-    def plot(self) -> Any:
-        """The messages as a `plotly` figure."""
-        return late("Trace.plot", self)
+        Args:
+            collapse: `none` for a node per message, `turns` for one per turn, `branches` for one per stretch on
+                which nothing branches.
+        """
+        return late("Trace.graph", self, collapse)
+
+    def plot(self, kind: str = "tree", *, x: str | None = None, color: str = "role") -> Any:
+        """A figure of the branches, `.figure` of which is a `plotly` figure (`docs/figures.md`).
+
+        Args:
+            kind: `tree` or `timeline`.
+            x: of a timeline: `tokens` (the default where they are known), `seconds` or `turns`.
+            color: of a timeline: `role`, `cause` or `logprob`.
+
+        Raises:
+            ConfigError: another value, or the trace has no such numbers.
+        """
+        return late("Trace.plot", self, kind, x=x, color=color)
 
     def view(self) -> Any:
         """A view to click in: the message graph beside the conversation (`docs/views.md`)."""

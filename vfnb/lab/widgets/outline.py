@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from vfnb.lab.layout import layout
 from vfnb.lab.links import links
 from vfnb.lab.messages import preview
-from vfnb.lab.svg import role_of
 from vfnb.lab.trace_twin import trace_facts
+from vfnb.lab.tree_figure import role_of
 from vfnb.trace.causes import forks
 
 if TYPE_CHECKING:
@@ -39,8 +39,8 @@ def outline(trace: Trace) -> dict[str, Any]:
         "lanes": places.lanes,
         "parent": [node.parent for node in nodes],
         "branch": [node.branch for node in nodes],
-        "role": [ROLES.index(role_of(node)) for node in nodes],
-        "name": {node.index: node.message.role for node in nodes if role_of(node) == "other"},
+        "role": [ROLES.index(role_of(node.message.role)) for node in nodes],
+        "name": {node.index: node.message.role for node in nodes if role_of(node.message.role) == "other"},
         "sampled": [int(node.sampled) for node in nodes],
         "tokens": [node.end - node.start for node in nodes] if dag.columns is not None else None,
         "call": [node.call for node in nodes],
