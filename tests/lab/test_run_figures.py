@@ -229,6 +229,9 @@ ROWS: dict[str, list[Row]] = {
     "running": [Row(task="a", rollout=i) for i in range(3)],
     "equal": [scored(7.0, f"t{i}", tokens_out=5) for i in range(30)],
     "wide": [scored((-10.0) ** (i % 9), f"t{i}", rewards={"r": 1e-9 * i}, tokens_out=i) for i in range(90)],
+    "close": [scored(value, f"t{value}") for value in (0.0, 0.999, 1.0, 1.0)],
+    "tiny": [scored(1e-300 * i, f"t{i}", tokens_out=1) for i in range(20)],
+    "huge": [scored(1e300 * i, f"t{i}", tokens_out=1) for i in range(20)],
     "hostile": [scored(1.0, HOSTILE, name=HOSTILE, trace=HOSTILE, rewards={HOSTILE: 1.0}, tokens_out=1)],
 }
 

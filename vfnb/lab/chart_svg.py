@@ -35,7 +35,8 @@ def chart_svg(chart: Chart) -> str:
     grid = [drawn[start : start + columns] for start in range(0, len(drawn), columns)]
     left = max((one.left for one in drawn), default=0)
     width = max(380, 2 * _PAD + columns * (left + chart.width) + (columns - 1) * _GAP)
-    parts, y = [], 2 * _PAD
+    parts: list[str] = []
+    y = 2.0 * _PAD
     parts.append(text_at(_PAD, y, one_line(chart.title, int(width / 7.4)), theme.ink, size=14, bold=True))
     legend, y = _legend(chart, width, y + 12)
     parts += legend

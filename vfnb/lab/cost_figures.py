@@ -122,7 +122,7 @@ def _groups(points: list[tuple[float, float, str]]) -> list[tuple[float, Estimat
     """Up to 8 groups along x with about equally many points; equal x stay together."""
     points.sort(key=lambda point: point[0])
     size = max(1, len(points) / _BINS)
-    found = []
+    found: list[tuple[float, Estimate]] = []
     runs = [list(members) for _, members in groupby(points, key=lambda point: point[0])]
     group: list[tuple[float, float, str]] = []
     seen = 0

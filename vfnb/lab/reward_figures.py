@@ -109,15 +109,16 @@ def _values(
 def _histogram(title: str, values: Sequence[float], missing: dict[str, int], theme: Theme) -> Panel:
     distinct = sorted(set(values))
     marks: list[tuple[float, str]] = []
-    if not distinct:
-        centres, heights, width, low, high = [], [], 0.1, 0.0, 1.0
-    elif len(distinct) <= _DISTINCT:
-        counts = Counter(values)
-        gap = min((b - a for a, b in pairwise(distinct)), default=1.0)
-        centres, heights, width = distinct, [counts[value] for value in distinct], 0.6 * gap
+    gap = min((b - a for a, b in pairwise(distinct)), default=1.0)
+    low, high, width = 0.0, 1.0, 0.1
+    centres: list[float] = []
+    heights: list[int] = []
+    if len(distinct) == 1 or (1 < len(distinct) <= _DISTINCT and gap > (distinct[-1] - distinct[0]) / _BINS):
+        same = Counter(values)
+        centres, heights, width = distinct, [same[value] for value in distinct], 0.6 * gap
         low, high = distinct[0], distinct[-1]
         marks = [(value, tick_text(value)) for value in distinct[1:]]
-    else:
+    elif distinct:
         edges = round_ticks(distinct[0], distinct[-1], _BINS)
         step = edges[1] - edges[0]
         first = edges[0] - (step if distinct[0] < edges[0] else 0)

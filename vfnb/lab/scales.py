@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 
-from vfnb.lab.charts import Axis, Bars, Cells, Layer, Lines, Panel
+from vfnb.lab.charts import Axis, Bars, Cells, Layer, Lines, Panel, Rects
 
 __all__ = ["axis_range", "pixels", "round_ticks", "tick_text"]
 
@@ -19,7 +19,7 @@ def round_ticks(low: float, high: float, most: int = 6) -> list[float]:
     step = next(power * unit for unit in (1, 2, 5, 10) if power * unit >= rough * 0.999)
     first = math.ceil(low / step - 1e-9)
     last = math.floor(high / step + 1e-9)
-    return [round(index * step, 12) for index in range(first, last + 1)]
+    return [float(f"{index * step:.12g}") for index in range(first, last + 1)]
 
 
 def tick_text(value: float) -> str:
@@ -62,9 +62,10 @@ def _values(layer: Layer, *, vertical: bool) -> Iterable[float]:
     more: Sequence[float | None] = ()
     if isinstance(layer, Lines) and vertical:
         more = [*layer.low, *layer.high]
-    elif hasattr(layer, "width") and hasattr(layer, "height"):
+    elif isinstance(layer, Rects):
         sizes = [layer.height] * len(layer.y) if vertical else layer.width
-        more = [start + size for start, size in zip(given, sizes, strict=True)]  # type: ignore[operator]
+        starts = layer.y if vertical else layer.x
+        more = [start + size for start, size in zip(starts, sizes, strict=True)]
     return [value for value in (*given, *more) if value is not None]
 
 

@@ -133,8 +133,8 @@ def _colors(
     surprise = _surprise(dag, color)
     scale = Scale("mean -logprob of the sampled tokens (nats)", 0.0, max(surprise.values()))
     names = {node.index: "" if node.index in surprise else "context, no logprobs" for node in nodes}
-    hues = {index: scale.color(value, theme) for index, value in surprise.items()}
-    return {node.index: hues.get(node.index, theme.missing) for node in nodes}, names, scale
+    shades = {index: scale.color(value, theme) for index, value in surprise.items()}
+    return {node.index: shades.get(node.index, theme.missing) for node in nodes}, names, scale
 
 
 def _surprise(dag: MessageGraph, color: str) -> dict[int, float]:
