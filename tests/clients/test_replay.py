@@ -146,6 +146,30 @@ def test_tokens_come_along_and_are_not_trained_again(tmp_path: Path) -> None:
     assert after.usage.completion_tokens == before.usage.completion_tokens
 
 
+def test_times_ids_and_the_box_do_not_count_but_other_numbers_do(tmp_path: Path) -> None:
+    words = [
+        "In /tmp/vfnb-box-{0}a/work on 2026-01-0{1}: Wall time: 0.{1} seconds, Chunk ID: ab{0}cdef; result 7",
+        "In /tmp/vfnb-box-{0}a/work on 2026-01-0{1}: Wall time: 0.{1} seconds, Chunk ID: ab{0}cdef; result 8",
+    ]
+    told = [words[0].format(11, 1), words[0].format(22, 2), words[1].format(33, 3)]
+
+    def asking(said: str) -> Any:
+        @vf.harness
+        async def boxed(session: vf.HarnessSession, task: Talk) -> str:
+            return (await session.complete(said)).text
+
+        return boxed
+
+    model = vf.Scripted(["Written to /tmp/vfnb-box-11a/work/out.txt"])
+    run = vf.evaluate(tasks(1), model=model, harness=asking(told[0]), dir=tmp_path / "a").wait(quiet=True)
+    replay = vf.Replay(run)
+    same = vf.evaluate(tasks(1), model=replay, harness=asking(told[1]), dir=tmp_path / "b").wait(quiet=True)
+    assert same.traces[0].last_reply == "Written to /tmp/vfnb-box-22a/work/out.txt"
+    other = vf.evaluate(tasks(1), model=replay, harness=asking(told[2]), dir=tmp_path / "c").wait(quiet=True)
+    assert other.traces[0].errors[-1].type == "ReplayDiverged"
+    assert replay.differences[0].asked.endswith("result 8")
+
+
 def test_what_cannot_be_replayed_is_said_before_any_call(tmp_path: Path) -> None:
     run = recorded(tmp_path / "a", rollouts=1)
     with pytest.raises(ConfigError, match="single trace"):

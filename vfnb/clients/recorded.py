@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from vfnb import errors
 from vfnb.errors import ModelError
-from vfnb.trace.identity import identity
+from vfnb.trace.identity import content, decode_content, identity
 from vfnb.types import Message, Usage
 
 if TYPE_CHECKING:
@@ -18,8 +19,19 @@ if TYPE_CHECKING:
     from vfnb.trace.tokens import TokenTurn
     from vfnb.trace.trace import Trace
 
-__all__ = ["Difference", "Recorded", "chain", "failure", "shown"]
+__all__ = ["Difference", "Recorded", "box", "chain", "contrast", "failure", "moved", "shown"]
 
+M = TypeVar("M", bound=Message)
+
+_NOISE = re.compile(
+    r"\b\d+(\.\d+)? ?(s|ms|secs?|seconds?|milliseconds?|minutes?)\b"  # how long something took
+    r"|\b\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?)?\b"  # when
+    r"|\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b"
+    r"|\b((?i:id): ?)[0-9a-f]{6,}\b"
+)
+"""What two runs of one tool do not share: durations, dates, UUIDs, ids that are said to be some."""
+_BOX = re.compile(rb"vfnb-box-\w+")
+_ANY = "vfnb-box-any"
 _SHOWN = 200  # characters of a message in a difference
 
 
@@ -36,13 +48,14 @@ class Difference:
     message: int
     """Index of the first message that differs."""
     recorded: str
-    """That message in the record, cut; `""` if the record ends before it."""
+    """That message in the record, around the first difference; `""` if the record ends before it."""
     asked: str
-    """That message in the request, cut; `""` if the request ends before it."""
+    """That message in the request, around the first difference; `""` if the request ends before it."""
 
 
 def chain(messages: Sequence[Message]) -> list[bytes]:
-    """A digest for each message with all before it; without reasoning and provider state, which programs drop."""
+    """A digest for each message with all before it; without reasoning and provider state, which programs drop, and
+    with one name for all boxes."""
     digests: list[bytes] = []
     above = b""
     for message in messages:
@@ -52,7 +65,34 @@ def chain(messages: Sequence[Message]) -> list[bytes]:
 
 
 def _link(above: bytes, message: Message) -> bytes:
+    message = moved(message, _ANY)
+    if message.role != "assistant":
+        raw = content(message)[1].decode("utf-8", "surrogateescape")
+        quiet = _quiet(raw)
+        if quiet != raw:
+            message = decode_content(quiet.encode("utf-8", "surrogateescape"))
     return sha256(above + identity(message).key).digest()[:16]
+
+
+def _quiet(text: str) -> str:
+    return _NOISE.sub("~", text)
+
+
+def box(messages: Iterable[Message]) -> str | None:
+    """The name of the box that messages speak of: the folder in which a program ran has a random one."""
+    for message in messages:
+        found = _BOX.search(content(message)[1])
+        if found:
+            return found.group().decode()
+    return None
+
+
+def moved(message: M, to: str) -> M:
+    """A message that speaks of another box."""
+    raw = content(message)[1]
+    if not _BOX.search(raw):
+        return message
+    return cast("M", decode_content(_BOX.sub(to.encode(), raw)))
 
 
 class Recorded:
@@ -100,11 +140,11 @@ class Recorded:
             count += 1
         return count
 
-    def expected(self, digests: Sequence[bytes], index: int) -> str:
+    def expected(self, digests: Sequence[bytes], index: int) -> Message | None:
         """Message `index` of the record, in the history that shares all before it with a request."""
         parent = self._nodes[digests[index - 1]] if index else -1
         children = self.graph.children(parent)
-        return shown(self.graph.nodes[children[0]].message) if children else ""
+        return self.graph.nodes[children[0]].message if children else None
 
     def usage(self, call: ModelCall) -> Usage | None:
         """What the call used; it costs nothing a second time."""
@@ -157,9 +197,26 @@ def failure(call: ModelCall) -> ModelError | None:
     return None if kind is None or told is None else kind(told.message, status=told.status)
 
 
+def contrast(recorded: Message | None, asked: Message | None) -> tuple[str, str]:
+    """Two messages, each cut to what is around their first difference that counts."""
+    texts = [_line(moved(message, _ANY)) if message is not None else "" for message in (recorded, asked)]
+    bare = [_quiet(text) for text in texts]
+    first = next((i for i, (a, b) in enumerate(zip(*bare, strict=False)) if a != b), min(map(len, bare)))
+    begin = max(0, first - _SHOWN // 3)
+    left, right = (("…" if begin else "") + _cut(text[begin:]) if text else "" for text in bare)
+    return left, right
+
+
 def shown(message: Message) -> str:
-    """A message as a reader of a difference needs it: role, text and tool calls, cut."""
+    """A message as one line: role, text and tool calls, cut."""
+    return _cut(_line(message))
+
+
+def _line(message: Message) -> str:
     calls: list[Any] = getattr(message, "tool_calls", None) or []
     said = [message.text, *(f"{call.name}({call.arguments})" for call in calls)]
-    text = f"{message.role}: " + " ".join(filter(None, said))
+    return f"{message.role}: " + " ".join(filter(None, said))
+
+
+def _cut(text: str) -> str:
     return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from vfnb.clients.base import ModelClient, ModelRequest, Reply
-from vfnb.clients.recorded import Difference, Recorded, chain, failure, shown
+from vfnb.clients.recorded import Difference, Recorded, box, chain, contrast, failure, moved
 from vfnb.errors import ConfigError, ReplayDiverged
 from vfnb.trace.trace import Trace
 from vfnb.types import AssistantMessage, Messages, Response
@@ -79,13 +79,14 @@ class Replay(ModelClient):
         self._playing: dict[str, _Playing] = {}
         self._then = then
         self._upto = upto
-        self.name = then.name if then is not None else f"replay of {_models(self._books)}"
+        self.name = _model(self._books)  # some programs tell the model its name
         self.price = then.price if then is not None else None
 
     def identity(self) -> dict[str, Any]:
         books = digest(*(book.id for book in self._books))
         after = self._then.identity() if self._then is not None else None
-        return {"kind": "replay", "model": self.name, "traces": books, "upto": self._upto, "then": after}
+        model = self._then.name if self._then is not None else self.name
+        return {"kind": "replay", "model": model, "traces": books, "upto": self._upto, "then": after}
 
     def check(self) -> None:
         if self._then is not None:
@@ -134,7 +135,7 @@ class Replay(ModelClient):
         found = self._find(play, digests)
         if found is not None:
             play.used.add(found)
-            return _reply(play.book, play.book.calls[found], self.name)
+            return _reply(play.book, play.book.calls[found], messages, self.name)
         if self._then is not None and _ahead(play, digests):
             play.live += 1
             return await self._then.call(request)
@@ -159,8 +160,8 @@ class Replay(ModelClient):
     ) -> ReplayDiverged:
         book = play.book
         index = book.known(digests)
-        recorded = book.expected(digests, index)
-        asked = shown(messages[index]) if index < len(messages) else ""
+        here = messages[index] if index < len(messages) else None
+        recorded, asked = contrast(book.expected(digests, index), here)
         play.difference = play.difference or Difference(rollout, book.id, number, index, recorded, asked)
         if index == len(messages):
             why = "the record has no further reply to these messages"
@@ -187,31 +188,29 @@ def _ahead(play: _Playing, digests: list[bytes]) -> bool:
     return not todo or later or play.live > 0
 
 
-def _reply(book: Recorded, call: ModelCall, name: str) -> Reply:
+def _reply(book: Recorded, call: ModelCall, messages: Messages, name: str) -> Reply:
     error = failure(call)
     if error is not None:
         raise error
     assert call.reply_node is not None
     message = book.graph.nodes[call.reply_node].message
     assert isinstance(message, AssistantMessage)
+    here = box(messages)
+    told = moved(message, here) if here is not None else message
     finish: Any = call.finish_reason or "stop"
     response = Response(
-        message=message.model_copy(), finish_reason=finish, usage=book.usage(call), id=f"replay-{new_id()}"
+        message=told.model_copy(), finish_reason=finish, usage=book.usage(call), id=f"replay-{new_id()}"
     )
     return Reply(
         response=response,
-        tokens=book.tokens(call),
+        tokens=book.tokens(call) if told is message else None,  # else it says other words
         sampling_sent=dict(call.sampling_sent),
         served_model=call.served_model or name,
         replayed=True,
     )
 
 
-def _models(books: Iterable[Recorded]) -> str:
-    names: Mapping[str, None] = dict.fromkeys(
-        call.served_model or call.model
-        for book in books
-        for call in book.calls
-        if call.served_model or call.model
-    )
-    return ", ".join(list(names)[:3]) or "a run"
+def _model(books: Iterable[Recorded]) -> str:
+    """The name of the model that was asked."""
+    names = (call.model or call.served_model for book in books for call in book.calls)
+    return next(filter(None, names), "replay")
