@@ -163,4 +163,4 @@ def test_forks_train_only_what_was_sampled_anew(tmp_path: Path) -> None:
         live = sum(call.usage.completion_tokens for call in made.calls if not call.replayed and call.usage)
         assert sum(int(sample.mask.sum()) for sample in made.samples()) == live > 0
     assert len({t.last_reply for t in fork.run.traces}) > 1
-    assert fork.run.export("prime-rl", tmp_path / "out", env="guess", skip_invalid=True)
+    assert fork.run.export("arrow", tmp_path / "out")
