@@ -8,11 +8,11 @@ from typing import Protocol
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
+from vfnb.utils.headers import named
+
 __all__ = ["Answer", "Garbled", "Lost", "Silent", "Wire"]
 
 _HIGH = 1 << 20  # unread bytes of a stream at which the upstream is made to wait
-_NAMES = 512
-_names: dict[bytes, str] = {}
 _NOTHING, _HEAD, _END = range(3)
 
 
@@ -74,17 +74,22 @@ class Wire(asyncio.Protocol):
     """
 
     transport: asyncio.Transport
+    on_header: Callable[[bytes, bytes], object]
+    on_body: Callable[[bytes], None]
 
     def __init__(self, free: Callable[[Wire], None], gone: Callable[[Wire], None]) -> None:
         self._loop = asyncio.get_running_loop()
         self._free = free
         self._gone = gone
+        self._pieces: list[bytes] = []
+        self._got: dict[bytes, bytes] = {}
+        self.on_header = self._got.setdefault  # no Python call for each: of a repeated one the first counts
+        self.on_body = self._pieces.append
         self._parser = HttpResponseParser(self)
         self._waiter: asyncio.Future[None] | None = None
         self._goal = _NOTHING
         self._state = _END
         self._error: Exception | None = None
-        self._pieces: list[bytes] = []
         self._unread = 0
         self._streaming = False
         self._reusable = False
@@ -103,6 +108,9 @@ class Wire(asyncio.Protocol):
         self._state = _NOTHING
         self._error = None
         self._streaming = self._reusable = self._framed = False
+        if self._unread > _HIGH:  # an answer that was not read to its end
+            self.transport.resume_reading()
+        self._unread = 0
         self.status = 0
         self.headers = {}
         self.heard = self._loop.time()
@@ -203,6 +211,10 @@ class Wire(asyncio.Protocol):
             if self._state != _END:
                 self.fail(Garbled(str(error)))
             self._reusable = False
+        if self._streaming:
+            self._unread += len(data)
+            if self._unread > _HIGH:
+                self.transport.pause_reading()
         if self._waiter is not None and self._state >= self._goal:
             self._wake()
 
@@ -218,30 +230,15 @@ class Wire(asyncio.Protocol):
 
     # parser
 
-    def on_header(self, name: bytes, value: bytes) -> None:
-        if self._state != _NOTHING:
-            return  # trailers
-        known = _names.get(name)
-        if known is None:
-            known = name.decode("latin-1").lower()
-            if len(_names) < _NAMES:
-                _names[name] = known
-        self.headers.setdefault(known, value.decode("latin-1"))
-
     def on_headers_complete(self) -> None:
+        self.headers = named(self._got)
         self.status = self._parser.get_status_code()
         if self.status >= 200:
             self._state = _HEAD
             self._framed = "content-length" in self.headers or "transfer-encoding" in self.headers
 
-    def on_body(self, data: bytes) -> None:
-        self._pieces.append(data)
-        if self._streaming:
-            self._unread += len(data)
-            if self._unread > _HIGH:
-                self.transport.pause_reading()
-
     def on_message_complete(self) -> None:
+        self._got.clear()  # trailers
         if self.status < 200:  # 100 Continue and the like
             self.headers = {}
             return

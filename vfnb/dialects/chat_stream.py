@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Literal
 
 import msgspec
@@ -49,6 +50,8 @@ class _Chunk(msgspec.Struct, gc=False):
 
 _MISSES = 8  # a stream of other events is not tried further
 _chunk = msgspec.json.Decoder(_Chunk).decode
+_chunks = msgspec.json.Decoder(list[_Chunk]).decode
+_URGENT = (rb'"finish_reason"\s*:\s*[^n\s]', rb'"error"', rb"\[DONE\]")
 
 
 class ChatReader(StreamReader):
@@ -60,6 +63,8 @@ class ChatReader(StreamReader):
     Args:
         usage: whether the program asked for usage; if not, an event with nothing else is not passed on.
     """
+
+    urgent = tuple(re.compile(pattern).search for pattern in _URGENT)
 
     def __init__(self, *, usage: bool = True) -> None:
         super().__init__()
@@ -78,8 +83,30 @@ class ChatReader(StreamReader):
         """Some choice said something, if only that it ends."""
 
     def take(self, data: bytes) -> bool:
-        if self._misses < _MISSES and self._take_text(data):
+        self.catch_up()
+        if self._misses < _MISSES:
+            try:
+                if self._take_text(_chunk(data)):
+                    return False
+            except ValueError:
+                self._misses += 1
+        return self._take_any(data)
+
+    def take_all(self, found: list[bytes]) -> bool:
+        if self._misses >= _MISSES:
+            return super().take_all(found)
+        try:
+            chunks = _chunks(b"[" + b",".join(found) + b"]")
+        except ValueError:
             return False
+        if len(chunks) != len(found):
+            return False
+        for chunk, data in zip(chunks, found, strict=True):
+            if not self._take_text(chunk):
+                self._take_any(data)
+        return True
+
+    def _take_any(self, data: bytes) -> bool:
         if data[:1] != b"{" and data.strip() == b"[DONE]":
             self.complete = self.error is None
             return True
@@ -106,13 +133,8 @@ class ChatReader(StreamReader):
                     last = self._choice(choice) or last
         return last
 
-    def _take_text(self, data: bytes) -> bool:
+    def _take_text(self, chunk: _Chunk) -> bool:
         """Take an event that is nothing but one piece of text, which most are; False if it is more."""
-        try:
-            chunk = _chunk(data)
-        except ValueError:
-            self._misses += 1
-            return False
         if len(chunk.choices) != 1:
             return False
         choice = chunk.choices[0]
@@ -155,6 +177,7 @@ class ChatReader(StreamReader):
 
     def close(self) -> None:
         super().close()
+        self.catch_up()
         self.complete = self.error is None and (self.complete or self._reason is not None)
 
     def _delta(self, delta: dict[str, Any]) -> None:
@@ -215,6 +238,7 @@ class ChatReader(StreamReader):
             self.pieces.append(Piece("arguments", said, number))
 
     def response(self) -> Response:
+        self.catch_up()
         if not self._answered:
             raise ValueError(
                 "the stream has no readable event with an answer" if self.started else "the stream is empty"

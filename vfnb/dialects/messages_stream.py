@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
@@ -13,8 +14,6 @@ from vfnb.dialects.reader import StreamReader
 from vfnb.types import Response, ToolCall
 
 __all__ = ["MessagesReader"]
-
-_TEXTS = ("text", "thinking", "signature", "partial_json")
 
 
 class _Delta(msgspec.Struct, forbid_unknown_fields=True, gc=False):
@@ -31,12 +30,14 @@ class _Event(msgspec.Struct, gc=False):
     """The usual event: one piece of one block."""
 
     type: str
-    index: int
-    delta: _Delta
+    index: int | None = None
+    delta: _Delta | None = None
 
 
 _MISSES = 16  # a stream of other events is not tried further
 _event = msgspec.json.Decoder(_Event).decode
+_events = msgspec.json.Decoder(list[_Event]).decode
+_URGENT = (rb'"stop_reason"\s*:\s*[^n\s]', rb'"message_stop"', rb'"error"')
 
 
 class _Growing:
@@ -76,6 +77,8 @@ class MessagesReader(StreamReader):
     Everything from the `message_delta` with the stop reason on is held back, as it says that the answer is whole.
     """
 
+    urgent = tuple(re.compile(pattern).search for pattern in _URGENT)
+
     def __init__(self) -> None:
         super().__init__()
         self._message: dict[str, Any] | None = None
@@ -87,8 +90,30 @@ class MessagesReader(StreamReader):
         """For pieces: which tool call a block is."""
 
     def take(self, data: bytes) -> bool:
-        if self._misses < _MISSES and self._take_piece(data):
+        self.catch_up()
+        if self._misses < _MISSES:
+            try:
+                if self._take_piece(_event(data)):
+                    return False
+            except ValueError:
+                self._misses += 1
+        return self._take_any(data)
+
+    def take_all(self, found: list[bytes]) -> bool:
+        if self._misses >= _MISSES:
+            return super().take_all(found)
+        try:
+            events = _events(b"[" + b",".join(found) + b"]")
+        except ValueError:
             return False
+        if len(events) != len(found):
+            return False
+        for event, data in zip(events, found, strict=True):
+            if not self._take_piece(event):
+                self._take_any(data)
+        return True
+
+    def _take_any(self, data: bytes) -> bool:
         try:
             event = loads(data)
         except ValueError:
@@ -113,26 +138,21 @@ class MessagesReader(StreamReader):
             self._grow(kind, event)
         return False
 
-    def _take_piece(self, data: bytes) -> bool:
+    def _take_piece(self, event: _Event) -> bool:
         """Take an event that is one piece of one string, which most are; False if it is something else."""
-        try:
-            event = _event(data)
-        except ValueError:
-            self._misses += 1
+        index, delta = event.index, event.delta
+        if event.type != "content_block_delta" or index is None or delta is None:
             return False
-        if event.type != "content_block_delta":
-            return False
-        delta = event.delta
-        block = self._block(event.index)
+        block = self._block(index)
         if delta.text is not None:
             block.add("text", delta.text)
-            self._tell(event.index, "text", delta.text)
+            self._tell(index, "text", delta.text)
         if delta.partial_json is not None:
             block.add("partial_json", delta.partial_json)
-            self._tell(event.index, "partial_json", delta.partial_json)
+            self._tell(index, "partial_json", delta.partial_json)
         if delta.thinking is not None:
             block.add("thinking", delta.thinking)
-            self._tell(event.index, "thinking", delta.thinking)
+            self._tell(index, "thinking", delta.thinking)
         if delta.signature is not None:
             block.add("signature", delta.signature)
         self._misses = 0
@@ -202,6 +222,7 @@ class MessagesReader(StreamReader):
             self._usage |= {key: value for key, value in usage.items() if value is not None}
 
     def response(self) -> Response:
+        self.catch_up()
         if self._message is None and not self._blocks:
             raise ValueError(
                 "the stream has no readable event with an answer" if self.started else "the stream is empty"

@@ -12,14 +12,14 @@ from vfnb.dialects.address import address
 from vfnb.dialects.lenient import dumps, loads
 
 if TYPE_CHECKING:
-    from hashlib import _Hash
+    from hashlib import blake2b
 
 __all__ = ["HASH", "Bounds", "Split", "Tip"]
 
-HASH: TypeAlias = "_Hash"
+HASH: TypeAlias = "blake2b"
 """A running digest."""
 
-_WINDOW = 64
+_WINDOW = 160
 _KEY = 16  # bytes of an item's digest
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
-from vfnb.dialects.sse import EventSplitter, event_data
+from vfnb.dialects.sse import EventSplitter, datas, event_data
 from vfnb.types import Response
 
 if TYPE_CHECKING:
@@ -16,6 +18,10 @@ if TYPE_CHECKING:
 
 __all__ = ["LastEventReader", "StreamReader"]
 
+_SAID = re.compile(rb"data: ?[^ \n]")
+_MOST = 256 << 10  # bytes that are left unread: reading them takes a few ms
+_FEW = 3
+
 
 class StreamReader(ABC):
     """Reads one stream. Bytes pass through unchanged and in whole events, up to the terminal event.
@@ -23,8 +29,15 @@ class StreamReader(ABC):
     The terminal event and what follows are read but stay in `held` until the caller has stored the call.
     """
 
+    urgent: ClassVar[tuple[Callable[[bytes], re.Match[bytes] | None], ...]] = ()
+    """Searches that find whatever `take` holds back or reports as an error. Events before such a one are passed on
+    unread, and read together later (`catch_up`). Without searches each event is read as it comes."""
+
     def __init__(self) -> None:
         self._events = EventSplitter()
+        self._eager = not self.urgent
+        self._unread: list[bytes] = []
+        self._unread_size = 0
         self._holding = False
         self.held = b""
         """Bytes kept back: from the first event that says the end, or an unfinished one after `close`."""
@@ -39,19 +52,78 @@ class StreamReader(ABC):
 
     def feed(self, chunk: bytes) -> bytes:
         """Take what came; return the bytes to pass on now."""
+        if self._eager or self.pieces is not None or b"\r" in chunk:
+            self._eager = True
+            return self._look(self._events.feed(chunk))
+        events = self._events.whole(chunk)
+        if not events:
+            return b""
+        place = self._place(events)
+        if place < 0:
+            self._leave(events)
+            return events
+        start = events.rfind(b"\n\n", 0, place) + 2
+        quiet = events[:start] if start > 1 else b""
+        if quiet:
+            self._leave(quiet)
+        return quiet + self._look(EventSplitter().feed(events[len(quiet) :]))
+
+    def _look(self, events: list[bytes]) -> bytes:
+        """Read events one by one; return those to pass on."""
         passed: list[bytes] = []
         take = self.take
-        for event in self._events.feed(chunk):
+        for event in events:
             data = event_data(event)
             if data:
                 self.started = True
                 if take(data):
-                    self._holding = True
+                    self._holding = self._eager = True
             if self._holding:
                 self._hold(event, data)
             else:
                 passed.append(event)
         return passed[0] if len(passed) == 1 else b"".join(passed)
+
+    def _place(self, events: bytes) -> int:
+        """Where the first urgent thing stands, -1 if there is none."""
+        first = -1
+        for search in self.urgent:
+            found = search(events)
+            if found is not None and (first < 0 or found.start() < first):
+                first = found.start()
+        return first
+
+    def _leave(self, events: bytes) -> None:
+        """Keep some events to be read later."""
+        self._unread.append(events)
+        self._unread_size += len(events)
+        if not self.started and _SAID.search(events) is not None:
+            self.started = True
+        if self._unread_size > _MOST:
+            self.catch_up()
+
+    def catch_up(self) -> None:
+        """Read what has been left unread; `take` and `response` do so first where the order counts."""
+        if self._unread:
+            events = b"".join(self._unread)
+            self._unread.clear()
+            self._unread_size = 0
+            self._take_many([data for data in datas(events) if data])
+
+    def _take_many(self, found: list[bytes]) -> None:
+        if len(found) <= _FEW:
+            for data in found:
+                self.take(data)
+        elif not self.take_all(found):  # halves, so that one odd event does not make all of them slow
+            half = len(found) // 2
+            self._take_many(found[:half])
+            self._take_many(found[half:])
+
+    def take_all(self, found: list[bytes]) -> bool:
+        """Note the data of several events in one go; False, with nothing noted, if one of them is uncommon."""
+        for data in found:
+            self.take(data)
+        return True
 
     def _hold(self, event: bytes, data: bytes) -> None:
         """Keep an event back; a subclass may drop what the program did not ask for."""

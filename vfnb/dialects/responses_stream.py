@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
@@ -26,8 +27,11 @@ class _Event(msgspec.Struct, gc=False):
 
 
 _event = msgspec.json.Decoder(_Event).decode
+_events = msgspec.json.Decoder(list[_Event]).decode
+_URGENT = (rb'"response\.(?:completed|incomplete|failed)"', rb'"error"(?!\s*:\s*null)')
 _CALLS = ("function_call", "custom_tool_call")
 _ENDS = ("response.completed", "response.incomplete")
+_NAMES = {"id", "model"}
 _PIECES = {
     "response.output_text.delta": "output_text",
     "response.refusal.delta": "refusal",
@@ -81,9 +85,11 @@ class _Item:
 class ResponsesReader(StreamReader):
     """Reads the events of one response.
 
-    Complete items and the last event count more than joined pieces. The stream is complete with
+    Complete items and the last event count more than joined pieces, which are not even read if it says all. The stream is complete with
     `response.completed` or `response.incomplete`; these, `response.failed` and `error` are held back.
     """
+
+    urgent = tuple(re.compile(pattern).search for pattern in _URGENT)
 
     def __init__(self) -> None:
         super().__init__()
@@ -99,8 +105,22 @@ class ResponsesReader(StreamReader):
         try:
             event = _event(data)
         except ValueError:
+            self.catch_up()
             return self._odd(data)
+        if event.type not in _ENDS:
+            self.catch_up()
         return self._take(event, data)
+
+    def take_all(self, found: list[bytes]) -> bool:
+        try:
+            events = _events(b"[" + b",".join(found) + b"]")
+        except ValueError:
+            return False
+        if len(events) != len(found):
+            return False
+        for event, data in zip(events, found, strict=True):
+            self._take(event, data)
+        return True
 
     def _take(self, event: _Event, data: bytes) -> bool:
         kind = event.type
@@ -202,6 +222,8 @@ class ResponsesReader(StreamReader):
         return True
 
     def response(self) -> Response:
+        if self._whole is None or not self._whole.get("output") or not _NAMES <= self._whole.keys():
+            self.catch_up()
         if self._whole is None and not self._items:
             raise ValueError(
                 "the stream has no readable event with an answer" if self.started else "the stream is empty"

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["EventSplitter", "event_data", "event_name"]
+__all__ = ["EventSplitter", "datas", "event_data", "event_name"]
 
 _END = re.compile(rb"\r\n\r\n|\n\n|\r\r|\n\r\n|\r\n\n")
 _LINES = re.compile(rb"\r\n|\n|\r")
+_FIRST = re.compile(rb"(?:event: [^\n]*\n)?data: ")
+_BETWEEN = re.compile(rb"\n\n(?:event: [^\n]*\n)?data: ")
 
 
 class EventSplitter:
@@ -39,6 +41,16 @@ class EventSplitter:
         self._rest = data[start:]
         return events
 
+    def whole(self, chunk: bytes) -> bytes:
+        """The same in one piece, for streams whose lines end with LF."""
+        data = self._rest + chunk if self._rest else chunk
+        end = data.rfind(b"\n\n") + 2
+        if end < 2:
+            self._rest = data
+            return b""
+        self._rest = data[end:]
+        return data if end == len(data) else data[:end]
+
     def flush(self) -> bytes:
         """The bytes of the unfinished last event, `b""` if there is none."""
         rest, self._rest = self._rest, b""
@@ -52,6 +64,17 @@ def event_data(event: bytes) -> bytes:
         return event[at + 6 : -2]  # one line, perhaps with a name before it: the usual case
     lines = [line[5:] for line in _LINES.split(event) if line.startswith(b"data:")]
     return b"\n".join(line[1:] if line[:1] == b" " else line for line in lines)
+
+
+def datas(events: bytes) -> list[bytes]:
+    """The `data` of each of some whole events, comments left out."""
+    first = _FIRST.match(events)
+    if first is not None and events.endswith(b"\n\n"):
+        found = _BETWEEN.split(events[first.end() : -2])
+        joined = b"".join(found)
+        if b"\n" not in joined and b"\r" not in joined:
+            return found  # the usual case: events of one line each, perhaps with a name before it
+    return [data for event in EventSplitter().feed(events) if (data := event_data(event))]
 
 
 def event_name(event: bytes) -> str:

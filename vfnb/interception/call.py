@@ -249,7 +249,9 @@ class Call:
         record.usage = self._priced(response)
         record.delivered = self._exchange.watched()
         self._exchange.response = shown(response)
-        await session.journal.append(session.rollout_id, self._add(response, reply))
+        durable = session.journal.append(session.rollout_id, self._add(response, reply))
+        await asyncio.sleep(0)  # it commits before our next turn; a waiter would get one turn later still
+        await durable
         session.succeeded()
         return await self._hooked(response) if session.hooks.whole_turns else response
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
@@ -13,6 +13,7 @@ from vfnb.dialects import get
 from vfnb.interception.http import Incoming, credential
 from vfnb.interception.httpsink import HttpSink
 from vfnb.interception.router import refuse, route
+from vfnb.utils.headers import named
 
 if TYPE_CHECKING:
     from vfnb.interception.session import Session
@@ -21,8 +22,6 @@ __all__ = ["Connection"]
 
 _MAX_HEAD = 128 << 10
 _LINGER = 1.0  # a client that still sends when it is refused reads the refusal only if the port stays open
-_NAMES = 512
-_names: dict[bytes, str] = {}
 
 
 class Connection(asyncio.Protocol):
@@ -35,12 +34,15 @@ class Connection(asyncio.Protocol):
     """
 
     transport: asyncio.Transport
+    on_header: Callable[[bytes, bytes], object]
 
     def __init__(self, sessions: Mapping[str, Session], everybody: set[Connection], body_limit: int) -> None:
         self._loop = asyncio.get_running_loop()
         self._sessions = sessions
         self._everybody = everybody
         self._limit = body_limit
+        self._got: dict[bytes, bytes] = {}
+        self.on_header = self._got.setdefault  # no Python call for each: of a repeated one the first counts
         self._parser = HttpRequestParser(self)
         self._coming: Incoming | None = None
         self._waiting: deque[Incoming] = deque()
@@ -123,6 +125,7 @@ class Connection(asyncio.Protocol):
 
     def on_message_begin(self) -> None:
         self._coming = Incoming(self._limit)
+        self._got.clear()
         self._head_size = 0
         if self.task is not None:
             self.transport.pause_reading()  # one request ahead is enough
@@ -133,22 +136,10 @@ class Connection(asyncio.Protocol):
         assert self._coming is not None
         self._coming.url += url
 
-    def on_header(self, name: bytes, value: bytes) -> None:
-        request = self._coming
-        assert request is not None
-        if request.head_done:
-            return  # trailers of a chunked body
-        known = _names.get(name)
-        if known is None:
-            known = name.decode("latin-1").lower()
-            if len(_names) < _NAMES:
-                _names[name] = known
-        request.headers.setdefault(known, value.decode("latin-1"))
-
     def on_headers_complete(self) -> None:
         request, parser = self._coming, self._parser
         assert request is not None
-        headers = request.headers
+        headers = request.headers = named(self._got)
         request.head_done = True
         request.method = parser.get_method().decode("latin-1")
         request.path = request.url.decode("latin-1")

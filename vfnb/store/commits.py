@@ -97,10 +97,11 @@ class GroupCommit:
         return [outcome for one in batch for outcome in self._commit([one])]
 
     def _transaction(self, operations: list[Operation[Any]]) -> list[Any]:
-        self._db.execute("BEGIN IMMEDIATE")
+        execute = sqlite3.Connection.execute  # without what our own does for texts
+        execute(self._db, "BEGIN IMMEDIATE")
         try:
             results = [operation(self._db) for operation in operations]
-            self._db.execute("COMMIT")
+            execute(self._db, "COMMIT")
         except BaseException:
             if self._db.in_transaction:
                 self._db.execute("ROLLBACK")

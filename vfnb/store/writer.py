@@ -201,7 +201,7 @@ class RunStore:
         def write(db: sqlite3.Connection) -> None:
             if shared:
                 db.executemany("INSERT OR IGNORE INTO contents VALUES (?, ?)", shared)
-            db.execute("INSERT INTO journal VALUES (?, ?)", (key, row))
+            sqlite3.Connection.execute(db, "INSERT INTO journal VALUES (?, ?)", (key, row))
 
         def after(error: Exception | None) -> None:
             if error is None:

@@ -108,7 +108,7 @@ class Response(BaseModel):
     usage: Usage | None = None
     id: str = ""
     model: str = ""
-    hosted_results: list[HostedResult] = []
+    hosted_results: list[HostedResult] = Field(default_factory=list)
     """Results of the provider's own tools, where the dialect has them; only hooks get them."""
 
     @property
