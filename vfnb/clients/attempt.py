@@ -114,7 +114,7 @@ async def _read(
         reply.first_byte = time.time()
 
         def done(last: bytes) -> None:
-            found = _TOTAL.findall(last)
+            found = _TOTAL.findall(last) if permit.counted else None
             permit.release(int(found[-1]) if found else None)
 
         reply.chunks = UpstreamStream(answer, first, done, request.deadline, target.shown)

@@ -39,6 +39,8 @@ class ModelRequest:
     tools: list[Tool] = field(default_factory=list)
     model: str = ""
     """What the program asked for."""
+    asked: Mapping[str, Any] | None = None
+    """The settings that it asked for, under canonical names, if they have been read."""
     sampling: Mapping[str, Any] = field(default_factory=dict)
     """The run's settings; they win over the program's. `extra_body` holds keys to add as they are."""
     stream: bool = False

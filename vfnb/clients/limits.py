@@ -135,6 +135,11 @@ class Permit:
         self.tokens = tokens
         self.start = time.monotonic()
 
+    @property
+    def counted(self) -> bool:
+        """Whether the call's real size matters."""
+        return self._endpoint.tpm is not None
+
     def release(self, used: int | None = None) -> None:
         """The call has ended. `used` is its real size in tokens, if known. Only the first release counts."""
         if self._open:

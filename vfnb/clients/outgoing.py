@@ -35,7 +35,8 @@ def outgoing(request: ModelRequest, model: str, *, ask_usage: bool = False) -> O
     if ask_usage:
         changes |= dialect.ask_usage(split.fields)
     if not changes:
-        return Outgoing(dialect.send(request.body), model or request.model, dialect.sampling(split.fields))
+        asked = dialect.sampling(split.fields) if request.asked is None else dict(request.asked)
+        return Outgoing(dialect.send(request.body), model or request.model, asked)
     fields = dict(split.fields)
     for name, value in changes.items():
         if value is None:

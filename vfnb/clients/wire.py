@@ -211,6 +211,8 @@ class Wire(asyncio.Protocol):
             if self._state != _END:
                 self.fail(Garbled(str(error)))
             self._reusable = False
+        if self._state != _NOTHING:
+            self._got.clear()  # trailers
         if self._streaming:
             self._unread += len(data)
             if self._unread > _HIGH:
@@ -238,7 +240,7 @@ class Wire(asyncio.Protocol):
             self._framed = "content-length" in self.headers or "transfer-encoding" in self.headers
 
     def on_message_complete(self) -> None:
-        self._got.clear()  # trailers
+        self._got.clear()
         if self.status < 200:  # 100 Continue and the like
             self.headers = {}
             return

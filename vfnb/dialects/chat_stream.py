@@ -51,7 +51,6 @@ class _Chunk(msgspec.Struct, gc=False):
 _MISSES = 8  # a stream of other events is not tried further
 _chunk = msgspec.json.Decoder(_Chunk).decode
 _chunks = msgspec.json.Decoder(list[_Chunk]).decode
-_URGENT = (rb'"finish_reason"\s*:\s*[^n\s]', rb'"error"', rb"\[DONE\]")
 
 
 class ChatReader(StreamReader):
@@ -64,7 +63,7 @@ class ChatReader(StreamReader):
         usage: whether the program asked for usage; if not, an event with nothing else is not passed on.
     """
 
-    urgent = tuple(re.compile(pattern).search for pattern in _URGENT)
+    urgent = (b"[DONE]", b'"error"', re.compile(rb'"finish_reason"\s*:\s*[^n\s]'))
 
     def __init__(self, *, usage: bool = True) -> None:
         super().__init__()

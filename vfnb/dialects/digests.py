@@ -64,14 +64,18 @@ class Digests:
             split.chain = chain
         return split.chain
 
-    def whole(self, split: Split) -> bytes:
-        """The digest of the request."""
+    def whole(self, split: Split, frame: bytes) -> bytes:
+        """The digest of the request; `frame` is what `frame` gives."""
         state = self.chain(split).copy()
-        for name in sorted(split.fields):
-            state.update(
-                name.encode("utf-8", "surrogatepass") + b"\x00" + self._field(name, split.fields[name])
-            )
+        state.update(frame)
         return state.digest()
+
+    def frame(self, fields: dict[str, msgspec.Raw]) -> bytes:
+        """What the keys beside the history add to the digest."""
+        return b"".join(
+            name.encode("utf-8", "surrogatepass") + b"\x00" + self._field(name, fields[name])
+            for name in sorted(fields)
+        )
 
     def _item(self, item: msgspec.Raw) -> bytes:
         view = memoryview(item)

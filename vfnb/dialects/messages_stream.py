@@ -37,7 +37,6 @@ class _Event(msgspec.Struct, gc=False):
 _MISSES = 16  # a stream of other events is not tried further
 _event = msgspec.json.Decoder(_Event).decode
 _events = msgspec.json.Decoder(list[_Event]).decode
-_URGENT = (rb'"stop_reason"\s*:\s*[^n\s]', rb'"message_stop"', rb'"error"')
 
 
 class _Growing:
@@ -77,7 +76,7 @@ class MessagesReader(StreamReader):
     Everything from the `message_delta` with the stop reason on is held back, as it says that the answer is whole.
     """
 
-    urgent = tuple(re.compile(pattern).search for pattern in _URGENT)
+    urgent = (b'"message_stop"', b'"error"', re.compile(rb'"stop_reason"\s*:\s*[^n\s]'))
 
     def __init__(self) -> None:
         super().__init__()

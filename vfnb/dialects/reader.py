@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
@@ -29,9 +28,9 @@ class StreamReader(ABC):
     The terminal event and what follows are read but stay in `held` until the caller has stored the call.
     """
 
-    urgent: ClassVar[tuple[Callable[[bytes], re.Match[bytes] | None], ...]] = ()
-    """Searches that find whatever `take` holds back or reports as an error. Events before such a one are passed on
-    unread, and read together later (`catch_up`). Without searches each event is read as it comes."""
+    urgent: ClassVar[tuple[bytes | re.Pattern[bytes], ...]] = ()
+    """What stands in each event that `take` holds back or reports as an error, and in few others. Events before
+    such a one are passed on unread, and read together later (`catch_up`). Without any each is read as it comes."""
 
     def __init__(self) -> None:
         self._events = EventSplitter()
@@ -87,10 +86,14 @@ class StreamReader(ABC):
     def _place(self, events: bytes) -> int:
         """Where the first urgent thing stands, -1 if there is none."""
         first = -1
-        for search in self.urgent:
-            found = search(events)
-            if found is not None and (first < 0 or found.start() < first):
-                first = found.start()
+        for mark in self.urgent:
+            if isinstance(mark, bytes):
+                place = events.find(mark)
+            else:
+                found = mark.search(events)
+                place = -1 if found is None else found.start()
+            if place >= 0 and (first < 0 or place < first):
+                first = place
         return first
 
     def _leave(self, events: bytes) -> None:

@@ -217,6 +217,10 @@ def _said(item: dict[str, Any]) -> list[Any]:
     keys = {key: value for key, value in item.items() if key not in ("type", "role", "content")}
     content = item.get("content")
     listed = content if isinstance(content, list) else [] if content is None else [content]
+    if keys and len(listed) == 1 and isinstance(listed[0], dict) and listed[0].get("type") in _TEXTS:
+        only = _part(listed[0] | {"item": keys})  # the usual case, as `_started` would say it
+        if isinstance(only, TextContentPart):
+            return [only]
     parts = [_part(part) for part in listed]
     for part in parts:
         if isinstance(part, OpaqueContentPart):

@@ -28,7 +28,6 @@ class _Event(msgspec.Struct, gc=False):
 
 _event = msgspec.json.Decoder(_Event).decode
 _events = msgspec.json.Decoder(list[_Event]).decode
-_URGENT = (rb'"response\.(?:completed|incomplete|failed)"', rb'"error"(?!\s*:\s*null)')
 _CALLS = ("function_call", "custom_tool_call")
 _ENDS = ("response.completed", "response.incomplete")
 _NAMES = {"id", "model"}
@@ -85,11 +84,15 @@ class _Item:
 class ResponsesReader(StreamReader):
     """Reads the events of one response.
 
-    Complete items and the last event count more than joined pieces, which are not even read if it says all. The stream is complete with
-    `response.completed` or `response.incomplete`; these, `response.failed` and `error` are held back.
+    Complete items and the last event count more than joined pieces, which are not even read if it says all.
+    The stream is complete with `response.completed` or `response.incomplete`; these, `response.failed` and `error`
+    are held back.
     """
 
-    urgent = tuple(re.compile(pattern).search for pattern in _URGENT)
+    urgent = (
+        *(f'"{kind}"'.encode() for kind in (*_ENDS, "response.failed")),
+        re.compile(rb'"error"(?!\s*:\s*null)'),
+    )
 
     def __init__(self) -> None:
         super().__init__()
@@ -222,7 +225,7 @@ class ResponsesReader(StreamReader):
         return True
 
     def response(self) -> Response:
-        if self._whole is None or not self._whole.get("output") or not _NAMES <= self._whole.keys():
+        if self._whole is None or not self._whole.get("output") or not self._whole.keys() >= _NAMES:
             self.catch_up()
         if self._whole is None and not self._items:
             raise ValueError(

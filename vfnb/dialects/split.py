@@ -121,9 +121,17 @@ class Splitter:
         self._sizes[len(tip.first)] = self._sizes.get(len(tip.first), 0) + 1
         self._trim()
 
-    def digest(self, split: Split) -> bytes:
-        """16 bytes, equal for bodies that are equal but for white space and the order of keys."""
-        return self._digests.whole(split)
+    def digest(self, split: Split, frame: bytes | None = None) -> bytes:
+        """16 bytes, equal for bodies that are equal but for white space and the order of keys.
+
+        Args:
+            frame: what `frame` gave for the same keys.
+        """
+        return self._digests.whole(split, self.frame(split) if frame is None else frame)
+
+    def frame(self, split: Split) -> bytes:
+        """The part of the digest that the keys beside the history make."""
+        return self._digests.frame(split.fields)
 
     def keys(self, split: Split) -> list[bytes]:
         """16 bytes for each of `split.items`, equal but for white space and key order."""

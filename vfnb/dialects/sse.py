@@ -70,7 +70,8 @@ def datas(events: bytes) -> list[bytes]:
     """The `data` of each of some whole events, comments left out."""
     first = _FIRST.match(events)
     if first is not None and events.endswith(b"\n\n"):
-        found = _BETWEEN.split(events[first.end() : -2])
+        rest = events[first.end() : -2]
+        found = _BETWEEN.split(rest) if b"\nevent: " in rest else rest.split(b"\n\ndata: ")
         joined = b"".join(found)
         if b"\n" not in joined and b"\r" not in joined:
             return found  # the usual case: events of one line each, perhaps with a name before it

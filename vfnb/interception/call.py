@@ -106,6 +106,7 @@ class Call:
             messages=lambda: turn.messages(graph),
             tools=turn.tools,
             model=turn.model,
+            asked=turn.sampling if body is turn.split.body else None,
             sampling=session.overrides,
             stream=turn.stream,
             headers=forwarded(self._headers),

@@ -105,6 +105,7 @@ class Connection(asyncio.Protocol):
         if coming is None:
             return
         if coming.head_done:
+            self._got.clear()  # trailers
             self.since = self._loop.time()
         else:
             self._head_size += len(data)

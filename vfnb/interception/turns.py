@@ -20,11 +20,35 @@ __all__ = ["Turn", "TurnReader", "forwarded"]
 _FORWARDED = ("anthropic-beta", "anthropic-version", "openai-beta")
 _MAX_TOOL_LISTS = 32
 _MAX_HEADS = 16
+_MAX_FRAMES = 8
 _MAX_SEEN = 8192
 _FEW = 4
 _BLANK = SystemMessage(content="")
 _NO_PINS: Mapping[int, Identity] = {}
 _NO_TOOLS: tuple[str | None, list[Tool]] = (None, [])
+
+
+class _Frame:
+    """What the keys beside the history say; programs send the same ones with every call."""
+
+    __slots__ = ("digest", "front", "head", "model", "previous", "sampling", "stream", "tail", "tools")
+
+    def __init__(self, dialect: Dialect[Any, Any], splitter: Splitter, split: Split) -> None:
+        self.front = split.front
+        self.tail = split.body[split.end :]
+        self.model = dialect.model(split.fields)
+        self.stream = dialect.streams(split.fields)
+        self.sampling = dialect.sampling(split.fields)
+        self.previous = dialect.continues(split.fields)
+        self.digest = splitter.frame(split)
+        self.tools = _NO_TOOLS
+        self.head: Said | None = None
+        """Not decoded yet if None."""
+
+    def around(self, split: Split) -> bool:
+        """Whether these are the bytes before and after a request's history."""
+        body, tail = split.body, self.tail
+        return len(body) - split.end == len(tail) and self.front == split.front and body.endswith(tail)
 
 
 class Turn:
@@ -34,6 +58,7 @@ class Turn:
         "base",
         "dialect",
         "digest",
+        "frame",
         "head",
         "model",
         "new",
@@ -50,26 +75,26 @@ class Turn:
         "tools",
     )
 
-    def __init__(self, dialect: Dialect[Any, Any], splitter: Splitter, split: Split) -> None:
+    def __init__(self, dialect: Dialect[Any, Any], splitter: Splitter, split: Split, frame: _Frame) -> None:
         self.dialect = dialect
         self.splitter = splitter
         self.split = split
-        self.model = dialect.model(split.fields)
-        self.stream = dialect.streams(split.fields)
-        self.sampling = dialect.sampling(split.fields)
-        self.digest = splitter.digest(split)
+        self.frame = frame
+        self.model = frame.model
+        self.stream = frame.stream
+        self.sampling = dict(frame.sampling)
+        self.digest = splitter.digest(split, frame.digest)
         self.base = -1
         """The reply that the program goes on from, -1 if it sends its whole history."""
-        self.previous = ""
-        """That reply's id."""
+        self.previous = frame.previous
+        """That reply's id, `""` if there is none."""
         self.head: Said = []
         """The instructions that stand before the history, for dialects in which a reply can be gone on from."""
         self.parent = -1
         self.new: list[tuple[Message, Identity]] = []
         self.sizes: list[int] | None = None
         """How many messages each of the request's new items is; None if they do not say it one by one."""
-        self.tool_key: str | None = None
-        self.tools: list[Tool] = []
+        self.tool_key, self.tools = frame.tools
         self.pins: Mapping[int, Identity] = _NO_PINS
         """What the program said in place of rewritten new messages, by their distance from the last one."""
         self.replaced: dict[int, bytes] | None = None
@@ -116,6 +141,7 @@ class TurnReader:
         self._seen: dict[str, dict[bytes, tuple[Identity, ...]]] = {}
         self._tools: dict[tuple[bytes, bytes], tuple[str | None, list[Tool]]] = {}
         self._heads: dict[tuple[bytes, ...], Said] = {}
+        self._frames: dict[str, list[_Frame]] = {}
         self.replies = Replies(graph)
         """The answers that programs can go on from."""
 
@@ -129,13 +155,12 @@ class TurnReader:
         if splitter is None or splitter.dialect is not dialect:
             splitter = self._splitters[dialect.name] = Splitter(dialect)
             self._seen.pop(dialect.name, None)
+            self._frames.pop(dialect.name, None)
         split = splitter.split(body)
         if split.back:
             split.known = self._back(split)
         dialect.check(split)
-        turn = Turn(dialect, splitter, split)
-        turn.tool_key, turn.tools = self._read_tools(dialect, split)
-        turn.previous = dialect.continues(split.fields)
+        turn = Turn(dialect, splitter, split, self._frame(dialect, splitter, split))
         if turn.previous:
             turn.base = self.replies.find(turn.previous)
         if isinstance(split.known, int):
@@ -150,6 +175,21 @@ class TurnReader:
             turn.new = [(message, identity(message)) for message in dialect.read(split)]
             turn.settle(self._graph)
         return turn
+
+    def _frame(self, dialect: Dialect[Any, Any], splitter: Splitter, split: Split) -> _Frame:
+        """The request without its history, read once."""
+        frames = self._frames.setdefault(dialect.name, [])
+        if split.start >= 0:
+            for frame in frames:
+                if frame.around(split):
+                    return frame
+        frame = _Frame(dialect, splitter, split)
+        frame.tools = self._read_tools(dialect, split)
+        if split.start >= 0:
+            if len(frames) >= _MAX_FRAMES:
+                del frames[0]
+            frames.append(frame)
+        return frame
 
     def _read_items(self, turn: Turn) -> None:
         """Group by group; those that are known by their digests are matched without being decoded."""
@@ -193,7 +233,9 @@ class TurnReader:
         continues = type(dialect).continues is not Dialect.continues
         if split.n_known and not continues:
             return
-        head = self._head(dialect, split)
+        head = turn.frame.head
+        if head is None:
+            head = turn.frame.head = self._head(dialect, split)
         if not continues:
             turn.new = list(head)
             return
@@ -242,6 +284,7 @@ class TurnReader:
         self._seen.clear()
         self._tools.clear()
         self._heads.clear()
+        self._frames.clear()
 
     def _read_tools(self, dialect: Dialect[Any, Any], split: Split) -> tuple[str | None, list[Tool]]:
         """Programs send the same list with every call; it is decoded once."""
