@@ -105,7 +105,7 @@ def test_logprobs_colour_replies_by_their_mean_surprise() -> None:
     means = [-float(np.mean(node.logprobs[node.mask])) for node in trace.nodes if node.sampled]
     axis = plot.figure.layout.coloraxis
     assert (axis.cmin, axis.cmax) == (0, pytest.approx(max(means)))
-    assert axis.colorbar.title.text == "mean -logprob of the sampled tokens (nats)"
+    assert axis.colorbar.title.text == "-logprob (nats)"
     sampled = [part for part in plot.figure.data if part.type == "bar" and "context" not in part.name]
     assert sum(len(part.x) for part in sampled) == len(means)
 

@@ -7,7 +7,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from vfnb.lab.charts import Axis, Bars, Cells, Chart, Labels, Layer, Lines, Panel, Points, Rects
-from vfnb.lab.scales import axis_range, round_ticks, tick_text
+from vfnb.lab.scales import axis_range, number_ticks
 from vfnb.lab.theme import Theme
 from vfnb.lab.words import one_line
 
@@ -49,7 +49,7 @@ def chart_figure(chart: Chart) -> go.Figure:
 
 def _dressed(figure: go.Figure, chart: Chart, rows: int) -> go.Figure:
     theme = chart.theme
-    inner = rows * chart.height + (rows - 1) * 110
+    inner = max(rows * chart.height + (rows - 1) * 110, 150 if chart.scale else 60)
     note = _wrapped(chart.note)
     named = any(trace.showlegend for trace in figure.data)
     above = 50 + 34 * named + 24 * any(panel.title for panel in chart.panels)
@@ -90,7 +90,12 @@ def _dressed(figure: go.Figure, chart: Chart, rows: int) -> go.Figure:
                 "colorscale": [[place / steps, color] for place, color in enumerate(theme.scale)],
                 "cmin": scale.low,
                 "cmax": scale.high if scale.high > scale.low else scale.low + 1,
-                "colorbar": {"title": {"text": escape(scale.title), "side": "right"}, "thickness": 14},
+                "colorbar": {
+                    "title": {"text": escape(scale.title), "side": "right", "font": {"size": 11}},
+                    "thickness": 12,
+                    "len": 1,
+                    "nticks": 5,
+                },
             }
         )
     return figure
@@ -145,7 +150,7 @@ def _axis(axis: Axis, panel: Panel, theme: Theme, *, vertical: bool) -> dict[str
     else:
         made["range"] = [high, low] if axis.reverse else [low, high]
     if axis.ticks:
-        plain = [(at, tick_text(at)) for at in round_ticks(*(axis.numbers or (low, high)))]
+        plain = number_ticks(*(axis.numbers or (low, high)))
         every = [*plain, *((at, escape(text)) for at, text in axis.ticks)]
         made |= {"tickvals": [at for at, _ in every], "ticktext": [text for _, text in every]}
     return made

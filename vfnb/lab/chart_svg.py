@@ -9,7 +9,7 @@ from textwrap import wrap
 
 from vfnb.lab.charts import Axis, Bars, Chart, Panel
 from vfnb.lab.html import esc
-from vfnb.lab.scales import axis_range, pixels, round_ticks, tick_text
+from vfnb.lab.scales import axis_range, number_ticks, pixels, tick_text
 from vfnb.lab.svg_marks import CHAR, HATCH, Place, draw, key, text_at
 from vfnb.lab.theme import Theme
 from vfnb.lab.words import one_line
@@ -122,7 +122,7 @@ def _ticks(axis: Axis, ends: tuple[float, float], most: int) -> list[tuple[float
     if axis.log2:
         powers = [2.0**power for power in range(31) if ends[0] <= 2.0**power <= ends[1]]
         return [(at, tick_text(at)) for at in powers] + named
-    return [(at, tick_text(at)) for at in round_ticks(*(axis.numbers or ends), max(2, most))] + named
+    return number_ticks(*(axis.numbers or ends), max(2, most)) + named
 
 
 def _bottom(

@@ -79,16 +79,7 @@ def plot_against(rows: Sequence[Row], name: str, *, x: str = "tokens") -> Plot:
                 hover=[_about(row, at, title) for at, _, row in drawn],
                 ids=[row.trace for _, _, row in drawn],
             ),
-            Points(
-                x=[at for at, _ in lost],
-                y=[below] * len(lost),
-                color=theme.failed,
-                symbol="x",
-                size=7,
-                name="error or no reward",
-                hover=[_about(row, at, title) for at, row in lost],
-                ids=[row.trace for _, row in lost],
-            ),
+            *([_lost(lost, below, title)] if lost else []),
             Lines(
                 x=[at for at, _ in groups],
                 y=[found.mean for _, found in groups],
@@ -116,6 +107,20 @@ def plot_against(rows: Sequence[Row], name: str, *, x: str = "tokens") -> Plot:
         [[number(at), number(e.mean), number(e.low), number(e.high), str(e.n)] for at, e in groups],
     )
     return chart_plot(chart, lines([chart.title], table, notes[1:3], rest="run.rewards"))
+
+
+def _lost(rows: Sequence[tuple[float, Row]], y: float, title: str) -> Points:
+    """Rollouts without a reward, below those with one."""
+    return Points(
+        x=[at for at, _ in rows],
+        y=[y] * len(rows),
+        color=current_theme().failed,
+        symbol="x",
+        size=7,
+        name="error or no reward",
+        hover=[_about(row, at, title) for at, row in rows],
+        ids=[row.trace for _, row in rows],
+    )
 
 
 def _groups(points: list[tuple[float, float, str]]) -> list[tuple[float, Estimate]]:

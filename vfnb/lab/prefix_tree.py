@@ -25,7 +25,7 @@ __all__ = ["plot_prefix_tree", "prefix_tree"]
 _COLUMNS, _ROWS = 7, 40  # boxes of the static drawing
 _STEP = 1.26  # from box to box; a box is 1 wide
 _WIDE, _LANE = 230, 30  # pixels of a step
-_SCREEN = 900  # pixels of an interactive figure, about
+_SCREEN = 820  # pixels of an interactive figure, about
 
 
 def prefix_tree(traces: Iterable[Trace], task: str, name: str = "") -> nx.DiGraph:

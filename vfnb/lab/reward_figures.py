@@ -229,7 +229,8 @@ def _noted(chart: Chart, more: str) -> Chart:
 
 def _sign(row: Row) -> str:
     if row.outcome == "scored" and row.reward is not None:
-        return f"{row.reward:.2g}"
+        short = f"{row.reward:.2g}"
+        return short if len(short) <= 5 else f"{row.reward:.0e}"
     return _SIGNS[row.outcome]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from vfnb.lab.charts import Axis, Bars, Cells, Layer, Lines, Panel, Rects
 
-__all__ = ["axis_range", "pixels", "round_ticks", "tick_text"]
+__all__ = ["axis_range", "number_ticks", "pixels", "round_ticks", "tick_text"]
 
 
 def round_ticks(low: float, high: float, most: int = 6) -> list[float]:
@@ -22,11 +22,17 @@ def round_ticks(low: float, high: float, most: int = 6) -> list[float]:
     return [float(f"{index * step:.12g}") for index in range(first, last + 1)]
 
 
-def tick_text(value: float) -> str:
-    """A number on an axis: `0`, `0.25`, `1,200`, `15k`, `2.5M`."""
-    size = abs(value)
+def number_ticks(low: float, high: float, most: int = 6) -> list[tuple[float, str]]:
+    """Round numbers between two ends, with their texts in one unit."""
+    places = round_ticks(low, high, most)
+    return [(at, tick_text(at, max(map(abs, places)))) for at in places]
+
+
+def tick_text(value: float, largest: float = 0.0) -> str:
+    """A number on an axis: `0`, `0.25`, `1,200`, `15k`, `2.5M`; in the unit of the largest one if given."""
+    size = max(abs(value), largest)
     for unit, sign in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if size >= unit * 10 or (size >= unit and unit > 1e3):
+        if value and (size >= unit * 10 or (size >= unit and unit > 1e3)):
             return f"{value / unit:.3g}{sign}"
     if size >= 1000:
         return f"{value:,.0f}"

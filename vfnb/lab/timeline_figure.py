@@ -62,26 +62,32 @@ def timeline_chart(trace: Trace, x: str, color: str, *, static: bool = False) ->
     layers = [*_links(dag, shown, places, lane, theme), *layers]
     starts = [(places[n.index][0], lane[n.branch] + 0.1, causes[n.index]) for n in begun]
     layers.append(spaced(starts, _WIDTH / span))
-    cut = (
-        f"{len(shown)} of {len(nodes)} messages drawn; plot.figure has all."
-        if len(shown) < len(nodes)
-        else ""
-    )
-    how = "Branches are lanes; a lane is used again when its branch has ended."
-    if x != "seconds" and len(dag.roots) > 1:
-        how += " A new root starts where the message before it ended."
-    if x == "tokens" and dag.columns is None:
-        how += " Tokens as the provider counted them; a prompt's new messages share its tokens by length."
     panel = Panel(
         x=Axis(title=_TITLES[x], range=(-span * 0.01, span * 1.03)),
         y=Axis(range=(-0.1, top + 0.0), reverse=True, hidden=True),
         layers=layers,
     )
     title = f"Trace {trace.id[:8]}: {len(nodes)} messages by {x}, coloured by {color}"
-    note = " ".join(filter(None, [how, cut]))
+    note = _note(dag, x, scale, f"{len(shown)} of {len(nodes)}" if len(shown) < len(nodes) else "")
     return Chart(
         title=title, panels=[panel], width=_WIDTH, height=40 * top, note=note, scale=scale, theme=theme
     )
+
+
+def _note(dag: MessageGraph, x: str, scale: Scale | None, shown: str) -> str:
+    """How to read it, and what is missing."""
+    said = ["Branches are lanes; a lane is used again when its branch has ended."]
+    if x != "seconds" and len(dag.roots) > 1:
+        said.append("A new root starts where the message before it ended.")
+    if x == "tokens" and dag.columns is None:
+        said.append(
+            "Tokens as the provider counted them; a prompt's new messages share its tokens by length."
+        )
+    if scale is not None:
+        said.append("The colour of a reply is the mean of its sampled tokens.")
+    if shown:
+        said.append(f"{shown} messages drawn; plot.figure has all.")
+    return " ".join(said)
 
 
 def _bars(
@@ -131,7 +137,7 @@ def _colors(
         hues = {kind: theme.series[place % len(theme.series)] for place, kind in enumerate(kinds)}
         return {index: hues[name] for index, name in names.items()}, names, None
     surprise = _surprise(dag, color)
-    scale = Scale("mean -logprob of the sampled tokens (nats)", 0.0, max(surprise.values()))
+    scale = Scale("-logprob (nats)", 0.0, max(surprise.values()))
     names = {node.index: "" if node.index in surprise else "context, no logprobs" for node in nodes}
     shades = {index: scale.color(value, theme) for index, value in surprise.items()}
     return {node.index: shades.get(node.index, theme.missing) for node in nodes}, names, scale
