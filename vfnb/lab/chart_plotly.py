@@ -187,7 +187,7 @@ def _lines(layer: Lines) -> dict[str, Any]:
     made: dict[str, Any] = {
         "x": list(layer.x),
         "y": list(layer.y),
-        "mode": "lines+markers" if layer.symbol else "lines",
+        "mode": "+".join(["lines"] * (layer.width > 0) + ["markers"] * bool(layer.symbol)) or "none",
         "name": layer.name,
         "line": {"color": layer.color, "width": layer.width, "dash": layer.dash or "solid"},
         **_hover(layer.hover),
@@ -200,10 +200,16 @@ def _lines(layer: Lines) -> dict[str, Any]:
             "symmetric": False,
             "array": _apart(layer.high, layer.y),
             "arrayminus": _apart(layer.y, layer.low),
-            "thickness": 1.2,
-            "width": 4,
+            "thickness": layer.bar,
+            "width": 4 if layer.bar < 3 else 0,
+            "color": layer.color if layer.bar < 3 else _faint(layer.color),
         }
     return made
+
+
+def _faint(color: str) -> str:
+    red, green, blue = bytes.fromhex(color[1:])
+    return f"rgba({red},{green},{blue},0.4)"
 
 
 def _apart(high: Sequence[float | None], low: Sequence[float | None]) -> list[float | None]:

@@ -45,8 +45,11 @@ class Lines:
     dash: str = ""
     """`dot`, `dash`, `dashdot` or `longdash`; drawn through by default."""
     width: float = 2
+    """0 for marks alone."""
     symbol: str = ""
     """Mark at each point; none by default."""
+    bar: float = 1.2
+    """Thickness of the intervals; from 3 on they are faint and have no ends, and lie below others."""
 
     def cut(self, least: float, most: float) -> Lines:
         """The same with intervals that end where the axis does."""

@@ -1,24 +1,19 @@
-"""Means with intervals: what is drawn, and the interactive figure of it."""
+"""Means with intervals over one axis, by colour and by panel, as a chart."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from html import escape
-from typing import TYPE_CHECKING
 
+from vfnb.lab import charts
 from vfnb.lab.intervals import Estimate
-from vfnb.lab.words import number, one_line
+from vfnb.lab.theme import LIGHT, Theme, current_theme
+from vfnb.lab.words import number
 
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
+__all__ = ["MAX_LINES", "Line", "Means", "Panel", "Point", "means_chart"]
 
-__all__ = ["COLORS", "MAX_LINES", "SYMBOLS", "Chart", "Line", "Panel", "Point", "means_figure"]
-
-# Okabe and Ito's colours, told apart with any colour vision; the shape says the same.
-COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#666666", "#8a7300")
-SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x")
-MAX_LINES = len(COLORS)
+MAX_LINES = len(LIGHT.series)
+_SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x")
 
 
 @dataclass(frozen=True)
@@ -52,7 +47,7 @@ class Panel:
 
 
 @dataclass(frozen=True)
-class Chart:
+class Means:
     """Panels that share both axes."""
 
     y: str
@@ -90,97 +85,63 @@ def _reach(point: Point) -> list[float]:
     return [value for value in found if value is not None]
 
 
-# plotly
-
-
-def means_figure(chart: Chart, title: str) -> go.Figure:
-    """The interactive figure: thin bars are the interval of a mean, thick ones that of a comparison."""
-    from plotly.subplots import make_subplots
-
-    figure = make_subplots(
-        rows=1,
-        cols=len(chart.panels),
-        shared_yaxes=True,
-        subplot_titles=[escape(panel.title) for panel in chart.panels],
-        horizontal_spacing=0.03,
+def means_chart(means: Means, title: str, note: str) -> charts.Chart:
+    """The chart: thin bars are the interval of a mean, thick faint ones that of a comparison."""
+    theme = current_theme()
+    alone = len(means.panels) == 1
+    names = None if means.numeric else [name for _, name in means.ticks]
+    low, high = means.range()
+    panels = [
+        charts.Panel(
+            title=panel.title,
+            x=charts.Axis(title=means.x, names=names),
+            y=charts.Axis(title=means.y if place == 0 else "", range=(low, high)),
+            layers=[
+                layer for number in range(len(panel.lines)) for layer in _layers(means, panel, number, theme)
+            ],
+        )
+        for place, panel in enumerate(means.panels)
+    ]
+    return charts.Chart(
+        title=title,
+        panels=panels,
+        columns=min(4, len(panels)),
+        width=max(400, min(840, 90 * len(means.ticks))) if alone else 260,
+        height=240,
+        note=note,
+        theme=theme,
     )
-    listed: set[str] = set()
-    for column, panel in enumerate(chart.panels, start=1):
-        for place, line in enumerate(panel.lines):
-            shown = [point for point in line.points if point.mean.mean is not None]
-            look = {"color": COLORS[place % len(COLORS)]}
-            spots = {
-                "x": [chart.at(place, len(panel.lines), point.x) for point in shown],
-                "y": [point.mean.mean for point in shown],
-                "name": escape(line.name),
-                "legendgroup": line.name,
-            }
-            figure.add_scatter(
-                **spots,
-                mode="lines+markers" if chart.numeric else "markers",
-                showlegend=bool(line.name) and line.name not in listed,
-                marker={**look, "symbol": SYMBOLS[place % len(SYMBOLS)], "size": 9},
-                line={**look, "width": 1.5},
-                error_y=_bars(shown, {**look, "thickness": 1.2, "width": 4}),
-                hovertext=[_hover(line, point) for point in shown],
-                hoverinfo="text",
-                row=1,
-                col=column,
-            )
-            listed.add(line.name)
-            if any(point.paired is not None for point in shown):
-                halves = [point.paired or 0.0 for point in shown]
-                figure.add_scatter(
-                    **spots,
-                    mode="markers",
-                    marker={"size": 1, **look},
-                    showlegend=False,
-                    hoverinfo="skip",
-                    error_y={
-                        "type": "data",
-                        "array": halves,
-                        "thickness": 5,
-                        "width": 0,
-                        "color": _faint(place),
-                    },
-                    row=1,
-                    col=column,
-                )
-    figure.update_layout(
-        title={"text": escape(title), "yref": "container", "y": 0.97, "yanchor": "top"},
-        height=420,
-        margin={"l": 60, "r": 20, "t": 90, "b": 60},
-        paper_bgcolor="rgba(0,0,0,0)",
-        plot_bgcolor="rgba(128,128,128,0.06)",
-        font={"color": "rgb(128,128,128)"},
-        legend={"orientation": "h", "x": 0, "y": 1.06, "yanchor": "bottom"},
+
+
+def _layers(means: Means, panel: Panel, place: int, theme: Theme) -> Iterator[charts.Layer]:
+    """One line: its marks with their intervals, above the intervals of the comparison."""
+    line = panel.lines[place]
+    shown = [(point, point.mean.mean) for point in line.points if point.mean.mean is not None]
+    x = [means.at(place, len(panel.lines), point.x) for point, _ in shown]
+    y = [mean for _, mean in shown]
+    color, symbol = theme.series[place % MAX_LINES], _SYMBOLS[place % len(_SYMBOLS)]
+    if any(point.paired is not None for point, _ in shown):
+        halves = [point.paired or 0.0 for point, _ in shown]
+        yield charts.Lines(
+            x=x,
+            y=y,
+            low=[mean - half for mean, half in zip(y, halves, strict=True)],
+            high=[mean + half for mean, half in zip(y, halves, strict=True)],
+            color=color,
+            width=0,
+            bar=5,
+        )
+    yield charts.Lines(
+        x=x,
+        y=y,
+        low=[point.mean.low for point, _ in shown],
+        high=[point.mean.high for point, _ in shown],
+        color=color,
+        symbol=symbol,
+        width=1.5 if means.numeric else 0,
+        name=line.name,
+        hover=[_hover(line, point) for point, _ in shown],
     )
-    figure.update_xaxes(title=escape(chart.x), gridcolor="rgba(128,128,128,0.2)", zeroline=False)
-    if not chart.numeric:
-        places, names = zip(*chart.ticks, strict=True)
-        edge = [min(places) - 0.5, max(places) + 0.5]
-        short = [escape(one_line(name, 40)) for name in names]
-        figure.update_xaxes(tickmode="array", tickvals=places, ticktext=short, range=edge, showgrid=False)
-    figure.update_yaxes(gridcolor="rgba(128,128,128,0.2)", zeroline=False, range=list(chart.range()))
-    figure.update_yaxes(title=escape(chart.y), col=1)
-    return figure
-
-
-def _faint(place: int) -> str:
-    color = COLORS[place % len(COLORS)]
-    return f"rgba({int(color[1:3], 16)},{int(color[3:5], 16)},{int(color[5:], 16)},0.45)"
-
-
-def _bars(points: Sequence[Point], look: dict[str, object]) -> dict[str, object]:
-    def arm(point: Point, edge: float | None) -> float:
-        return 0.0 if edge is None or point.mean.mean is None else abs(edge - point.mean.mean)
-
-    return {
-        "type": "data",
-        "array": [arm(point, point.mean.high) for point in points],
-        "arrayminus": [arm(point, point.mean.low) for point in points],
-        **look,
-    }
 
 
 def _hover(line: Line, point: Point) -> str:
@@ -191,4 +152,4 @@ def _hover(line: Line, point: Point) -> str:
     if point.paired is not None:
         told.append(f"paired ± {number(point.paired, 2)}")
     told.append(f"{mean.n} rollouts, {mean.clusters} tasks")
-    return "<br>".join(escape(part) for part in [*told, point.note] if part)
+    return "\n".join(part for part in [*told, point.note] if part)

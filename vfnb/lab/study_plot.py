@@ -8,10 +8,9 @@ from typing import Any
 import pandas as pd
 
 from vfnb.errors import ConfigError
-from vfnb.lab.figures import Plot
+from vfnb.lab.figures import Plot, chart_plot
 from vfnb.lab.intervals import estimate
-from vfnb.lab.means import MAX_LINES, Chart, Line, Panel, Point, means_figure
-from vfnb.lab.means_svg import means_svg
+from vfnb.lab.means import MAX_LINES, Line, Means, Panel, Point, means_chart
 from vfnb.lab.paired import normalised
 from vfnb.lab.schema import nearest
 from vfnb.lab.study_data import StudyCell, Values, axis_names, measure, rollouts, settings_table, shared_unit
@@ -60,22 +59,18 @@ def plot_study(
     values = {key: _pooled(found, settings) for key, settings in groups.items()}
     failed = table[table["state"] == "error"].groupby("setting").size()
     errors = {key: sum(int(failed.get(one, 0)) for one in settings) for key, settings in groups.items()}
-    chart = _chart(values, errors, y, x, level)
+    means = _means(values, errors, y, x, level)
     left = [name for name in names[:-1] if name not in (x, color, facet) and x != "setting"]
     varied = [name for name in left if len({str(cell.values.get(name)) for cell in cells}) > 1]
     title = f"{y} by " + ", ".join(name for name in (x, color, facet) if name)
     notes = [f"averaged over {', '.join(varied)}"] if varied else []
     notes.append(f"bars: {level:.0%} interval of the mean, clustered by task")
-    if any(point.paired is not None for _, _, point in chart.points()):
+    if any(point.paired is not None for _, _, point in means.points()):
         notes.append("thick: without what all have in common, to compare them (paired by task)")
     if unit == "task_idx":
         notes.append("tasks are paired by position: no two settings share a task's key")
-    return Plot(
-        title,
-        lambda: means_figure(chart, title),
-        svg=means_svg(chart),
-        text=_text(chart, [title, *notes], color, facet),
-        note="; ".join(notes),
+    return chart_plot(
+        means_chart(means, title, "; ".join(notes)), _text(means, [title, *notes], color, facet)
     )
 
 
@@ -119,9 +114,9 @@ def _pooled(values: Values, settings: Sequence[str]) -> dict[str, list[float]]:
     return {task: each for task, each in found.items() if each}
 
 
-def _chart(
+def _means(
     values: Mapping[Key, Mapping[str, list[float]]], errors: Mapping[Key, int], y: str, x: str, level: float
-) -> Chart:
+) -> Means:
     halves = _paired(values, level)
     xs = list(dict.fromkeys(key[2] for key in values))
     numeric = all(isinstance(value, int | float) and not isinstance(value, bool) for value in xs)
@@ -147,7 +142,7 @@ def _chart(
             "told apart: put the axis with most values on x"
         )
     ticks = sorted((place, _name(value)) for value, place in places.items())
-    return Chart(y, x, numeric, tuple(ticks), tuple(panels))
+    return Means(y, x, numeric, tuple(ticks), tuple(panels))
 
 
 def _paired(values: Mapping[Key, Mapping[str, list[float]]], level: float) -> dict[Key, float]:
@@ -163,11 +158,11 @@ def _name(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _text(chart: Chart, head: Sequence[str], color: str | None, facet: str | None) -> str:
+def _text(means: Means, head: Sequence[str], color: str | None, facet: str | None) -> str:
     """A line a point."""
-    names = [*filter(None, (facet, color)), chart.x, chart.y, "interval", "paired", "rollouts", "tasks", ""]
+    names = [*filter(None, (facet, color)), means.x, means.y, "interval", "paired", "rollouts", "tasks", ""]
     rows = []
-    for panel, line, point in chart.points():
+    for panel, line, point in means.points():
         mean = point.mean
         reach = f"{number(mean.low)} to {number(mean.high)}" if mean.low is not None else "-"
         paired = f"± {number(point.paired, 2)}" if point.paired is not None else "-"

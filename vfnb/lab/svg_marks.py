@@ -58,8 +58,13 @@ def _lines(layer: Lines, x: Place, y: Place) -> Iterator[str]:
             for a, low, high in zip(layer.x, layer.low, layer.high, strict=True)
             if a is not None and low is not None and high is not None
         ]
-        bars = "".join(f"M{a:g} {low:g}V{high:g}m-3 0h6M{a - 3:g} {low:g}h6" for a, low, high in ends)
-        yield f'<path d="{bars}" fill="none" stroke="{layer.color}" stroke-width="1.2" opacity="0.8"/>'
+        faint = layer.bar >= 3
+        bars = "".join(
+            f"M{a:g} {low:g}V{high:g}" + ("" if faint else f"m-3 0h6M{a - 3:g} {low:g}h6")
+            for a, low, high in ends
+        )
+        look = f'stroke-width="{layer.bar:g}" opacity="{0.4 if faint else 0.8}"'
+        yield f'<path d="{bars}" fill="none" stroke="{layer.color}" {look}/>'
     path, pen = [], False
     for a, b in zip(layer.x, layer.y, strict=True):
         if a is None or b is None:
@@ -68,14 +73,20 @@ def _lines(layer: Lines, x: Place, y: Place) -> Iterator[str]:
         path.append(f"{'L' if pen else 'M'}{x(a):g} {y(b):g}")
         pen = True
     dash = f' stroke-dasharray="{_DASHES[layer.dash]}"' if layer.dash else ""
-    yield (
-        f'<path d="{"".join(path)}" fill="none" stroke="{layer.color}" stroke-width="{layer.width:g}"{dash}/>'
-    )
+    if layer.width:
+        look = f'stroke="{layer.color}" stroke-width="{layer.width:g}"{dash}'
+        yield f'<path d="{"".join(path)}" fill="none" {look}/>'
     if layer.symbol:
         spots = [
             (x(a), y(b)) for a, b in zip(layer.x, layer.y, strict=True) if a is not None and b is not None
         ]
-        yield _path(layer.symbol, spots, 8, f'fill="{layer.color}"')
+        yield _path(layer.symbol, spots, 8, _solid(layer))
+
+
+def _solid(layer: Lines) -> str:
+    """How the marks on a line are painted; a cross has no inside."""
+    paint = f'stroke="{layer.color}" stroke-width="2"' if layer.symbol == "x" else f'fill="{layer.color}"'
+    return f'{paint} fill="none"' if layer.symbol == "x" else paint
 
 
 def _marks(layer: Points, spots: list[tuple[float, float]], theme: Theme) -> str:
@@ -167,9 +178,10 @@ def key(layer: Layer, x: float, y: float, theme: Theme) -> Iterator[str]:
             yield _marks(layer, [(x, y)], theme)
         case Lines():
             dash = f' stroke-dasharray="{_DASHES[layer.dash]}"' if layer.dash else ""
-            yield f'<path d="M{x - 8:g} {y:g}h18" stroke="{layer.color}" stroke-width="2"{dash}/>'
+            if layer.width:
+                yield f'<path d="M{x - 8:g} {y:g}h18" stroke="{layer.color}" stroke-width="2"{dash}/>'
             if layer.symbol:
-                yield _path(layer.symbol, [(x, y)], 8, f'fill="{layer.color}"')
+                yield _path(layer.symbol, [(x, y)], 8, _solid(layer))
         case Bars() | Rects():
             color = layer.color if isinstance(layer, Bars) else layer.color[0] if layer.color else theme.muted
             box = f'<rect x="{x - 6:g}" y="{y - 6:g}" width="12" height="12"'
