@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["AGAINST", "plot_against", "plot_time"]
 
 AGAINST: dict[str, tuple[str, Callable[[Row], float | None]]] = {
-    "tokens": ("sampled tokens", lambda row: row.tokens_out or None),
+    "tokens": ("sampled tokens", lambda row: row.tokens_out or (None if row.turns else 0)),
     "turns": ("turns", lambda row: row.turns),
     "cost": ("cost (US dollars)", lambda row: row.cost),
     "seconds": ("time (s)", lambda row: row.time_s),
@@ -49,7 +49,7 @@ def plot_against(rows: Sequence[Row], name: str, *, x: str = "tokens") -> Plot:
     scored = [
         (at, row.reward, row) for at, row in known if row.outcome == "scored" and row.reward is not None
     ]
-    failed = [(at, row) for at, row in known if row.outcome != "scored"]
+    failed = [(at, row) for at, row in known if row.outcome not in ("scored", "running")]
     groups = _groups([(at, reward, row.task) for at, reward, row in scored])
     drawn = Random(0).sample(scored, _MARKS) if len(scored) > _MARKS else scored
     lost = Random(0).sample(failed, _MARKS // 4) if len(failed) > _MARKS // 4 else failed
