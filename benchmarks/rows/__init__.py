@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from benchmarks import tools
 from benchmarks.measure import Row
-from benchmarks.rows import disk, fleet, recording, relaying, rollouts, starting
+from benchmarks.rows import disk, fleet, recording, relaying, rollouts, starting, tokens
 
 __all__ = ["ROWS"]
 
@@ -15,5 +15,6 @@ ROWS: list[Row] = [
     *rollouts.ROWS,
     *disk.ROWS,
     *fleet.ROWS,
+    *tokens.ROWS,
     *tools.ROWS,
 ]
