@@ -78,7 +78,7 @@ bench-peer: $(READY)  ## create the peer's environment, outside the project
 docs: $(READY)  ## build/docs: the API reference; fails on a dead link in any page
 	@$(BIN)/python scripts/docs.py build/docs
 
-notebooks: $(READY)  ## run the example notebooks and store their outputs
+notebooks: $(READY) smollm2  ## run the example notebooks and store their outputs
 	@$(BIN)/python scripts/run_notebooks.py notebooks/*.ipynb
 
 clean:  ## remove what was built, environments stay

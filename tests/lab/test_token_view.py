@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from support.graphs import assistant, user
 from support.html_rules import check_bundle
@@ -121,6 +121,8 @@ def test_a_character_on_several_tokens_is_shown_once() -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(st.binary(max_size=40))
+@example(b"\x80\x80\xe1\x80\x80")
+@example(b"\xe1\x80\xe1\x80\x80 \xf0\x9f\x8e\x88")
 def test_texts_of_any_bytes_are_the_text_of_all(data: bytes) -> None:
     data = data.replace(b"\x04", b"")  # its token is a mark
     ids = [3 + byte for byte in data]

@@ -14,7 +14,8 @@ from support.paths import ROOT
 
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 PROGRAMS = {"05_harnesses"}  # run by tests/real/test_harnesses_notebook.py, for they need agent programs
-QUICK = [path for path in NOTEBOOKS if path.stem not in PROGRAMS]
+TORCH = {"04_tokens"}  # run by tests/real/test_tokens_notebook.py, for it needs PyTorch
+QUICK = [path for path in NOTEBOOKS if path.stem not in PROGRAMS | TORCH]
 
 
 def each(notebooks: list[Path]) -> pytest.MarkDecorator:

@@ -20,7 +20,9 @@ def test_it_shows_in_a_browser(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     with notebook_page(notebook, chromium=chromium(), timeout_s=240) as page:
         page.run_all()
         assert page.problems == []
-        page.expect(".vfnb-taskset", ".vfnb-run", ".vfnb-summary", ".vfnb-trace", ".vfnb-sample")
+        page.expect(
+            ".vfnb-taskset", ".vfnb-run", ".vfnb-summary", ".vfnb-trace", ".vfnb-sample", ".vfnb-tokens"
+        )
         page.expect("text=48 of 48 finished", "th >> text=exact_match", ".scatterlayer .points path")
         page.settle()
         page.screenshot(tmp_path / "quickstart.png")

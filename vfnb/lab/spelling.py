@@ -83,10 +83,13 @@ class Spelling:
         for end in range(1, len(ids) + 1):
             known = self._decode(ids[before:begin])
             text = self._decode(ids[before:end])[len(known) :]
-            if text.endswith(_HALF) and end - begin < _LONGEST and end < len(ids):
-                texts.append("")
-                continue
-            texts.append(text)
+            texts.append("")
+            if text.endswith(_HALF) and end < len(ids):
+                if end - begin < _LONGEST:
+                    continue
+                end = begin + 1  # the first of them is no part of a character, the others may be
+                text = self._decode(ids[before:end])[len(known) :]
+            texts[end - 1] = text
             before, begin = begin, end
         return texts
 
