@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from os.path import normpath
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from vfnb.errors import TraceError
 from vfnb.exchange.imports.build import Episode, Lost, Recording, Said, ended, said
-from vfnb.exchange.imports.fields import BadField, get, message, need, seconds
+from vfnb.exchange.imports.fields import UNREADABLE, BadField, fault, get, message, need, seconds
 from vfnb.exchange.imports.finding import Found
 from vfnb.exchange.imports.media import parts
 from vfnb.exchange.imports.report import Fault
@@ -40,45 +42,63 @@ class _Turn:
     order: int
 
 
-@dataclass
-class Documents:
-    """The documents of a folder by path, and which of them are parts of others."""
+class _Head(msgspec.Struct):
+    """What tells a trajectory; the rest is passed over without being made into objects."""
 
-    root: Path
-    lost: Lost
-    records: dict[Path, dict[str, Any]] = field(default_factory=dict)
-    faults: list[Fault] = field(default_factory=list)
+    schema_version: Any = None
+
+
+class Documents:
+    """The documents of a folder, read when they are needed, and which of them are parts of others."""
+
+    def __init__(self, root: Path, lost: Lost) -> None:
+        self.root, self.lost = root, lost
+        self.faults: list[Fault] = []
+        self.named: dict[Path, list[Path]] = {}
+        """By document: the files that it names, in order."""
 
     def add(self, file: Path) -> None:
-        """Read one; a damaged one is a fault."""
-        name = str(file.relative_to(self.root)) if file != self.root else file.name
+        """Look at one; a damaged one is a fault."""
+        raw = file.read_bytes()
         try:
-            record = decode_json(file.read_bytes())
-        except ValueError as error:
-            self.faults.append(Fault(name, f"is no JSON: {error}", fix="write it again, or leave it out"))
+            if not str(_head(raw).schema_version).startswith("ATIF"):
+                return
+            refers = b"continued_trajectory_ref" in raw or b"trajectory_path" in raw
+            names = list(_named(decode_json(raw))) if refers else []
+        except UNREADABLE as error:
+            name = str(file.relative_to(self.root)) if file != self.root else file.name
+            self.faults.append(fault(name, error, fix="write it again, or leave it out"))
             return
-        if isinstance(record, dict) and str(record.get("schema_version", "")).startswith("ATIF"):
-            self.records[file] = record
+        self.named[file] = [Path(normpath(file.parent / name)) for name in names]
 
-    def others(self, file: Path, record: Mapping[str, Any]) -> Iterator[Path]:
+    def read(self, file: Path) -> dict[str, Any]:
+        """A document that was added."""
+        record: dict[str, Any] = decode_json(file.read_bytes())
+        return record
+
+    def others(self, file: Path) -> list[Path]:
         """The files that a document names, as far as they are here: its continuation and sub-agents."""
-        names = [record.get("continued_trajectory_ref")]
-        for step in record.get("steps") or ():
-            for result in _results(step):
-                names += [ref.get("trajectory_path") for ref in result.get("subagent_trajectory_ref") or ()]
-        for name in names:
-            if isinstance(name, str) and (other := Path(normpath(file.parent / name))) in self.records:
-                yield other
+        return [other for other in self.named[file] if other in self.named and other != file]
 
     def roots(self) -> list[Path]:
         """The documents that no other one names."""
-        named = {
-            other
-            for file, record in self.records.items()
-            for other in self.others(file, record)
-            if other != file
-        }
-        return [file for file in self.records if file not in named] or list(self.records)
+        named = {other for file in self.named for other in self.others(file)}
+        return [file for file in self.named if file not in named] or list(self.named)
+
+
+def _head(raw: bytes) -> _Head:
+    try:
+        return msgspec.json.decode(raw, type=_Head)
+    except msgspec.DecodeError:  # NaN, which Python writes
+        return msgspec.convert(decode_json(raw), _Head)
+
+
+def _named(record: dict[str, Any]) -> Iterator[str]:
+    names = [record.get("continued_trajectory_ref")]
+    for step in get(record, "steps", list, []):
+        for result in _results(step):
+            names += [ref.get("trajectory_path") for ref in result.get("subagent_trajectory_ref") or ()]
+    return (name for name in names if isinstance(name, str))
 
 
 def read_documents(found: Found, lost: Lost) -> Iterator[Episode | Fault]:
@@ -92,17 +112,18 @@ def read_documents(found: Found, lost: Lost) -> Iterator[Episode | Fault]:
     rollouts = Counter[str]()
     for file in documents.roots():
         name = found.name(file)
-        record = documents.records[file]
         try:
+            record = documents.read(file)
             trace = _header(record, file)
             if trace.id in seen:
                 raise BadField("trajectory_id", f"{trace.id!r} is the id of an earlier trajectory")
-            fill(trace, documents, file)
-        except BadField as error:
-            yield Fault(name, error.args[1], field=error.args[0])
+            fill(trace, documents, file, record)
+            ours = "trace" in _own(record)
+        except UNREADABLE as error:
+            yield fault(name, error)
             continue
         seen.add(trace.id)
-        if "trace" not in _own(record):
+        if not ours:
             trace.rollout = rollouts[trace.task.key]
             rollouts[trace.task.key] += 1
         yield Episode(trace.episode_id or trace.id, [trace], trace.group_id or "")
@@ -134,14 +155,14 @@ def _header(record: dict[str, Any], file: Path) -> Trace:
     return trace
 
 
-def fill(trace: Trace, documents: Documents, file: Path) -> None:
+def fill(trace: Trace, documents: Documents, file: Path, record: dict[str, Any]) -> None:
     """Put a document, with everything that belongs to it, into a trace.
 
     Raises:
         BadField: a step is not what it should be.
     """
     reader = _Reader(documents)
-    reader.document(documents.records[file], file, "", {}, {file})
+    reader.document(record, file, "", {}, {file})
     recording = Recording(trace)
     if all(turn.order >= 0 for turn in reader.turns):  # ours: in the order in which they were made
         reader.turns.sort(key=lambda turn: turn.order)
@@ -184,10 +205,10 @@ class _Reader:
                 raise BadField(where.rstrip("."), "is no object")
             mine = {} if _own(part) else {"kind": "subagent", "agent": str(part.get("trajectory_id") or at)}
             self.document(part, file, where, mine, seen)
-        for other in self.documents.others(file, record):
+        for other in self.documents.others(file):
             if other not in seen:
                 seen.add(other)
-                self.document(self.documents.records[other], other, f"{other.name}: ", markers, seen)
+                self.document(self.documents.read(other), other, f"{other.name}: ", markers, seen)
 
     def step(
         self,

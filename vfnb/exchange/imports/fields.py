@@ -8,9 +8,10 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
+from vfnb.exchange.imports.report import Fault
 from vfnb.types import Message, message_adapter
 
-__all__ = ["BadField", "get", "message", "need", "numbers", "seconds"]
+__all__ = ["UNREADABLE", "BadField", "fault", "get", "message", "need", "numbers", "seconds"]
 
 T = TypeVar("T")
 
@@ -26,6 +27,19 @@ _NAMES = {
 
 class BadField(Exception):
     """A field that is missing or wrong; `args` are its path and what is wrong with it."""
+
+
+UNREADABLE = (BadField, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+"""What reading a record of any content may raise."""
+
+
+def fault(file: str, error: Exception, line: int | None = None, fix: str = "") -> Fault:
+    """The report of one of `UNREADABLE`."""
+    if isinstance(error, BadField):
+        return Fault(file, error.args[1], line, error.args[0], fix)
+    return Fault(
+        file, f"is not of the form that it should have ({type(error).__name__}: {error})", line, fix=fix
+    )
 
 
 def need(record: dict[str, Any], key: str, kind: type[T], path: str = "") -> T:

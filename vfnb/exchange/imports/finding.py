@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+import msgspec
+
 from vfnb.errors import ImportRefused
 from vfnb.exchange.folder import MANIFEST
 from vfnb.utils.plain import decode_json
@@ -151,10 +153,26 @@ def _json(path: Path) -> Any:
         return None
 
 
+class _Head(msgspec.Struct):
+    """What tells a kind; the rest of a document is passed over without being made into objects."""
+
+    schema_version: Any = None
+    eval: msgspec.Raw = msgspec.Raw()
+    status: Any = None
+
+
 def _json_kind(path: Path) -> Kind | None:
-    record = _json(path)
-    if not isinstance(record, dict):
+    raw = path.read_bytes()
+    try:
+        head = msgspec.json.decode(raw, type=_Head)
+    except msgspec.ValidationError:  # no object
         return None
-    if str(record.get("schema_version", "")).startswith("ATIF"):
+    except msgspec.DecodeError:  # NaN, which Python writes, or no JSON at all
+        record = _json(path)
+        if not isinstance(record, dict):
+            return None
+        mark = msgspec.Raw(b"{}" if "eval" in record else b"")
+        head = _Head(record.get("schema_version"), mark, record.get("status"))
+    if str(head.schema_version).startswith("ATIF"):
         return "atif"
-    return "inspect" if "eval" in record and "status" in record else None
+    return "inspect" if bytes(head.eval) and head.status is not None else None

@@ -9,7 +9,7 @@ from typing import Any
 
 from vfnb.exchange.imports.atif import Documents, fill
 from vfnb.exchange.imports.build import Episode, Lost, ended, span
-from vfnb.exchange.imports.fields import BadField, get, need, seconds
+from vfnb.exchange.imports.fields import UNREADABLE, BadField, fault, get, need, seconds
 from vfnb.exchange.imports.finding import Found
 from vfnb.exchange.imports.report import Fault
 from vfnb.trace import ErrorInfo, Reward, TaskInfo, Trace
@@ -43,8 +43,8 @@ def read_trials(found: Found, lost: Lost) -> Iterator[Episode | Fault]:
             if trace.id in seen:
                 raise BadField("id", f"{trace.id!r} is the id of an earlier trial")
             yield from _messages(trace, file.parent, found, lost)
-        except BadField as error:
-            yield Fault(name, error.args[1], field=error.args[0])
+        except UNREADABLE as error:
+            yield fault(name, error)
             continue
         seen.add(trace.id)
         trace.rollout = rollouts[trace.task.key]
@@ -159,13 +159,8 @@ def _messages(trace: Trace, folder: Path, found: Found, lost: Lost) -> Iterator[
     yield from documents.faults
     for file in documents.roots():
         try:
-            fill(trace, documents, file)
-        except BadField as error:
-            yield Fault(
-                found.name(file),
-                error.args[1],
-                field=error.args[0],
-                fix="the trial is there without these messages",
-            )
+            fill(trace, documents, file, documents.read(file))
+        except UNREADABLE as error:
+            yield fault(found.name(file), error, fix="the trial is there without these messages")
     if not files:
         lost.add("messages of trials whose agent wrote no trajectory.json")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from vfnb.exchange.imports.build import Episode, Lost, Recording, ended, span
-from vfnb.exchange.imports.fields import BadField, get, need, seconds
+from vfnb.exchange.imports.fields import UNREADABLE, BadField, fault, get, need, seconds
 from vfnb.exchange.imports.inspect_messages import Pool
 from vfnb.exchange.imports.inspect_scores import take_scores
 from vfnb.exchange.imports.inspect_spans import Spans
@@ -54,8 +54,8 @@ def read_log(file: Path, name: str, lost: Lost) -> Iterator[Episode | Fault]:
             trace = _sample(record, spec, order, lost)
             if trace.id in seen:
                 raise BadField("uuid", f"{trace.id!r} is the id of an earlier sample")
-        except BadField as error:
-            yield Fault(where, error.args[1], field=error.args[0])
+        except UNREADABLE as error:
+            yield fault(where, error)
             continue
         seen.add(trace.id)
         yield Episode(trace.id, [trace], trace.group_id or "", str(spec.get("task") or ""))

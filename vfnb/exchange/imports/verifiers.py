@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from vfnb.exchange.imports.build import Episode, Lost, ended, span
-from vfnb.exchange.imports.fields import BadField, get, message, need, numbers
+from vfnb.exchange.imports.fields import UNREADABLE, BadField, fault, get, message, need, numbers
 from vfnb.exchange.imports.report import Fault
 from vfnb.exchange.records import task_hash
 from vfnb.trace import ErrorInfo, JudgeCall, MessageGraph, ModelCall, Reward, TaskInfo, Trace
@@ -80,8 +80,8 @@ def _episode(
         if not entries:
             entries = [_nothing(record, id, errors)]
         env = get(record, "env", dict, {})
-    except BadField as error:
-        yield Fault(name, error.args[1], line, error.args[0])
+    except UNREADABLE as error:
+        yield fault(name, error, line)
         return
     episode = Episode(id, [], group, str(env.get("name") or env.get("id") or ""), {})
     if errors:
@@ -94,8 +94,8 @@ def _episode(
             trace = _trace(entry, where, lost)
             if trace.id in seen:
                 raise BadField(f"{where}.id", f"{trace.id!r} is the id of an earlier trace")
-        except BadField as error:
-            yield Fault(name, error.args[1], line, error.args[0])
+        except UNREADABLE as error:
+            yield fault(name, error, line)
             continue
         seen.add(trace.id)
         trace.episode_id, trace.group_id = id, group or None
