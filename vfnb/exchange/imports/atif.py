@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from vfnb.errors import TraceError
-from vfnb.exchange.imports.build import Episode, Lost, Recording, Said, ended, said
+from vfnb.exchange.imports.build import Episode, Lost, Recording, Said, checked, ended, said
 from vfnb.exchange.imports.fields import UNREADABLE, BadField, fault, get, message, need, seconds
 from vfnb.exchange.imports.finding import Found
 from vfnb.exchange.imports.media import parts
@@ -118,6 +118,7 @@ def read_documents(found: Found, lost: Lost) -> Iterator[Episode | Fault]:
             if trace.id in seen:
                 raise BadField("trajectory_id", f"{trace.id!r} is the id of an earlier trajectory")
             fill(trace, documents, file, record)
+            checked(trace)
             ours = "trace" in _own(record)
         except UNREADABLE as error:
             yield fault(name, error)

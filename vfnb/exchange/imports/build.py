@@ -15,7 +15,7 @@ from vfnb.types import AssistantMessage, Message
 if TYPE_CHECKING:
     from vfnb.trace.tokens import TokenTurn
 
-__all__ = ["Episode", "Lost", "Recording", "Said", "ended", "said", "span"]
+__all__ = ["Episode", "Lost", "Recording", "Said", "checked", "ended", "said", "span"]
 
 Said = tuple[Message, Identity]
 """A message with what it is matched by."""
@@ -44,6 +44,29 @@ class Episode:
 def said(message: Message) -> Said:
     """The message with its identity."""
     return message, identity(message)
+
+
+def checked(trace: Trace) -> Trace:
+    """A trace whose numbers a store can keep.
+
+    Raises:
+        BadField: one has more than 64 bits.
+    """
+    counters = trace.dag.counters
+    used = (
+        counters.prompt_tokens,
+        counters.completion_tokens,
+        counters.cached_tokens,
+        counters.reasoning_tokens,
+    )
+    for name, value in (
+        ("task.idx", trace.task.idx),
+        ("rollout", trace.rollout),
+        *(("usage", one) for one in used),
+    ):
+        if not -(2**63) <= value < 2**63:
+            raise BadField(name, f"is {value}, more than 64 bits")
+    return trace
 
 
 class Recording:

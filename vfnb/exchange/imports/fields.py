@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
@@ -124,6 +123,16 @@ def message(value: Any, path: str) -> Message:
         raise BadField(_join(path, inside) if inside else path, first["msg"]) from error
 
 
+LATEST = 1e11
+"""Unix seconds, in the year 5138."""
+
+
+def _moment(value: float, path: str) -> float:
+    if not -LATEST < value < LATEST:  # NaN is not, either
+        raise BadField(path, f"is {value}, which is no time in Unix seconds")
+    return value
+
+
 def seconds(value: Any, path: str) -> float:
     """An ISO 8601 time, or a number of seconds, as Unix seconds; 0.0 if missing.
 
@@ -132,10 +141,10 @@ def seconds(value: Any, path: str) -> float:
     """
     if value is None:
         return 0.0
-    if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
-        return float(value)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return _moment(float(value), path)
     try:
         found = datetime.fromisoformat(value)
     except (TypeError, ValueError):
         raise BadField(path, f"is {value!r:.40}, expected an ISO 8601 time") from None
-    return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+    return _moment((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp(), path)

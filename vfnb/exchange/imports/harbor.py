@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from vfnb.exchange.imports.atif import Documents, fill
-from vfnb.exchange.imports.build import Episode, Lost, ended, span
+from vfnb.exchange.imports.build import Episode, Lost, checked, ended, span
 from vfnb.exchange.imports.fields import UNREADABLE, BadField, fault, get, need, seconds
 from vfnb.exchange.imports.finding import Found
 from vfnb.exchange.imports.report import Fault
@@ -43,6 +43,7 @@ def read_trials(found: Found, lost: Lost) -> Iterator[Episode | Fault]:
             if trace.id in seen:
                 raise BadField("id", f"{trace.id!r} is the id of an earlier trial")
             yield from _messages(trace, file.parent, found, lost)
+            checked(trace)
         except UNREADABLE as error:
             yield fault(name, error)
             continue

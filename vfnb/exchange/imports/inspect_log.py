@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from vfnb.exchange.imports.build import Episode, Lost, Recording, ended, span
+from vfnb.exchange.imports.build import Episode, Lost, Recording, checked, ended, span
 from vfnb.exchange.imports.fields import UNREADABLE, BadField, fault, get, need, seconds
 from vfnb.exchange.imports.inspect_messages import Pool
 from vfnb.exchange.imports.inspect_scores import take_scores
@@ -51,7 +51,7 @@ def read_log(file: Path, name: str, lost: Lost) -> Iterator[Episode | Fault]:
             yield record
             continue
         try:
-            trace = _sample(record, spec, order, lost)
+            trace = checked(_sample(record, spec, order, lost))
             if trace.id in seen:
                 raise BadField("uuid", f"{trace.id!r} is the id of an earlier sample")
         except UNREADABLE as error:

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from vfnb.exchange.imports.build import Episode, Lost, ended, span
-from vfnb.exchange.imports.fields import UNREADABLE, BadField, fault, get, message, need, numbers
+from vfnb.exchange.imports.build import Episode, Lost, checked, ended, span
+from vfnb.exchange.imports.fields import UNREADABLE, BadField, fault, get, message, need, numbers, seconds
 from vfnb.exchange.imports.report import Fault
 from vfnb.exchange.records import task_hash
 from vfnb.trace import ErrorInfo, JudgeCall, MessageGraph, ModelCall, Reward, TaskInfo, Trace
@@ -91,7 +91,7 @@ def _episode(
         try:
             if not isinstance(entry, dict):
                 raise BadField(where, "is no object")
-            trace = _trace(entry, where, lost)
+            trace = checked(_trace(entry, where, lost))
             if trace.id in seen:
                 raise BadField(f"{where}.id", f"{trace.id!r} is the id of an earlier trace")
         except UNREADABLE as error:
@@ -142,8 +142,9 @@ def _trace(record: dict[str, Any], path: str, lost: Lost) -> Trace:
     _judges(trace, record, path)
     _end(trace, record, path)
     if ours.get("end_state") in ("completed", "stopped", "error", "cancelled", "dropped"):
-        trace.end_state, trace.dropped = ours["end_state"], ours.get("dropped")
-        trace.stop_condition = record.get("stop_condition")
+        trace.end_state = ours["end_state"]
+        trace.dropped = get(ours, "dropped", str, "", f"{path}.info.vfnb") or None
+        trace.stop_condition = get(record, "stop_condition", str, "", path) or None
     for what in ("request_rewrites", "response_rewrites"):
         lost.add("what intercepts changed (only their names are on record)", len(record.get(what) or []))
     return trace
@@ -215,7 +216,7 @@ def _error(entry: Any, path: str) -> ErrorInfo:
 def _timing(trace: Trace, record: dict[str, Any], path: str) -> None:
     for name in _STAGES:
         entry = get(record, name, dict, {}, path)
-        start, end = (get(entry, key, float, 0.0, f"{path}.{name}") for key in ("start", "end"))
+        start, end = (seconds(entry.get(key), f"{path}.{name}.{key}") for key in ("start", "end"))
         if (found := span(start, end)) is not None:
             trace.timing[name] = found
 
@@ -320,8 +321,8 @@ def _call(entry: Any, path: str, nodes: int) -> ModelCall:
             key: value for key, value in get(entry, "sampling", dict, {}, path).items() if value is not None
         },
         finish_reason=get(entry, "finish_reason", str, "", path) or None,
-        start=get(time, "start", float, 0.0, f"{path}.time"),
-        end=get(time, "end", float, 0.0, f"{path}.time"),
+        start=seconds(time.get("start"), f"{path}.time.start"),
+        end=seconds(time.get("end"), f"{path}.time.end"),
         reply_node=node if node >= 0 else None,
         usage=_usage(usage, f"{path}.usage") if usage is not None else None,
         error=_error(entry["error"], f"{path}.error") if entry.get("error") is not None else None,
@@ -352,7 +353,7 @@ def _usage(record: Any, path: str) -> Usage:
         completion_tokens=get(record, "completion_tokens", int, 0, path),
         cached_tokens=cached,
         reasoning_tokens=get(record, "reasoning_tokens", int, 0, path),
-        cost=record.get("cost"),
+        cost=get(record, "cost", float, 0.0, path) if record.get("cost") is not None else None,
     )
 
 
