@@ -11,7 +11,7 @@ from support.node import node_program, run_module
 
 from vfnb.lab.widgets import base
 
-VIEWS = {"trace": "TraceView"}
+VIEWS = {"trace": "TraceView", "runs": "RunTable", "lab": "RewardLab"}
 MODEL = """
 import assert from "node:assert";
 class Model {
@@ -47,14 +47,14 @@ def test_each_view_is_small_valid_and_on_its_own(name: str, tmp_path: Path) -> N
         "http:",
         "https:",
     ):
-        assert unsafe not in cls._esm
+        assert unsafe not in cls._esm.replace("http://www.w3.org/2000/svg", "")
         assert unsafe not in cls._css
 
 
 def test_paths_followed_branches_and_folds(tmp_path: Path) -> None:
     run_module(
         tmp_path,
-        base.code("common", "panel")
+        base.script("common", "panel")
         + MODEL
         + """
     // 0-1-2-3-4-5-6-7-8-9, a fork at 1 (10), columns 0..9
@@ -80,7 +80,7 @@ def test_paths_followed_branches_and_folds(tmp_path: Path) -> None:
 def test_details_are_asked_for_once_and_together(tmp_path: Path) -> None:
     run_module(
         tmp_path,
-        base.code("common")
+        base.script("common")
         + MODEL
         + """
     const model = new Model({ detail: { known: 1 }, wanted: {} }), on = listeners(model);
@@ -109,7 +109,7 @@ def test_details_are_asked_for_once_and_together(tmp_path: Path) -> None:
 def test_text_of_messages_stays_text(tmp_path: Path) -> None:
     run_module(
         tmp_path,
-        base.code("common", "panel")
+        base.script("common", "panel")
         + MODEL
         + """
     const made_of = (tag) => ({ tag, kids: [], set: {}, append(...kids) { this.kids.push(...kids); },

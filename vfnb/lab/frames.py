@@ -21,7 +21,7 @@ from vfnb.lab.typed import table, typed
 from vfnb.lab.where import Condition, parse
 from vfnb.store.reader import RunReader
 
-__all__ = ["frame", "rewards"]
+__all__ = ["filtered", "frame", "rewards"]
 
 _UNREADABLE = "unreadable"
 
@@ -171,6 +171,17 @@ def _filter(made: pd.DataFrame, condition: str, used: set[str], where: str | Non
     finally:
         db.close()
     return made.iloc[kept].reset_index(drop=True)
+
+
+def filtered(made: pd.DataFrame, where: str) -> pd.DataFrame:
+    """The rows of any table for which a condition over its columns is true, as `where=` of a frame.
+
+    Raises:
+        ConfigError: the condition names no column of it, or is none.
+    """
+    condition = parse(where, list(made.columns))
+    used = set().union(*(names for _, names in condition.parts))
+    return _filter(made, condition.sql, used, where)
 
 
 def _plain(column: pd.Series[Any]) -> list[Any]:

@@ -1,15 +1,14 @@
 """Progress of a running call: one view, updated in place.
 
 In a Jupyter kernel it is one display, updated by its id, with a text and an html twin; in a terminal one
-line on stderr; nothing where stderr is no terminal. One daemon thread of the process sends all updates, at
-most four a second to each view, so they go on while the main thread is busy and never reach another cell.
+line on stderr; nothing where stderr is no terminal. Updates come from the sender thread, so they go on while the
+main thread is busy and never reach another cell.
 """
 
 from __future__ import annotations
 
 import contextvars
 import logging
-import os
 import shutil
 import sys
 import threading
@@ -21,12 +20,9 @@ from typing import Any, Protocol
 
 from vfnb.lab.kernel import publisher
 from vfnb.lab.run_twin import run_bundle, run_line
+from vfnb.lab.sender import INTERVAL_S, SHARE, sender
 
 __all__ = ["INTERVAL_S", "Progress", "Shown"]
-
-INTERVAL_S = 0.25
-"""Least time between two updates of one view."""
-_SHARE = 0.05  # at most this part of a core is spent on making views
 
 log = logging.getLogger("vfnb.lab")
 
@@ -121,27 +117,27 @@ class Progress:
         self._sink: _Sink | None = None
         self._done = threading.Event()
         self._warned = False
-        self._ending = False
-        self._due = 0.0
+        self.ending = False
+        self.due = 0.0
 
     def __repr__(self) -> str:
-        return f"Progress({'stopped' if self._ending else 'running' if self._sink else 'silent'})"
+        return f"Progress({'stopped' if self.ending else 'running' if self._sink else 'silent'})"
 
     def start(self) -> Progress:
         """Show the first state in the current cell or terminal; later states follow by themselves."""
         self._sink = None if self._quiet else _sink(self._shown)
         if self._sink is not None:
             self._send(self._sink.first)
-            self._due = time.monotonic() + INTERVAL_S
-            _sender.add(self)
+            self.due = time.monotonic() + INTERVAL_S
+            sender.add(self)
         return self
 
     def stop(self, timeout: float = 5.0) -> None:
         """Send the final state and end. Waits at most `timeout` seconds until it is sent; 0 does not wait."""
-        if self._sink is None or self._ending:
+        if self._sink is None or self.ending:
             return
-        self._ending = True
-        _sender.wake()
+        self.ending = True
+        sender.wake()
         if timeout:
             self._done.wait(timeout)
 
@@ -151,16 +147,16 @@ class Progress:
     def __exit__(self, *exc: object) -> None:
         self.stop()
 
-    def _tick(self) -> bool:
+    def tick(self) -> bool:
         """Send what is due; on the sender thread. False when this was the last update."""
         assert self._sink is not None
-        if self._ending:
+        if self.ending:
             self._send(self._sink.last)
             self._done.set()
             return False
-        if time.monotonic() >= self._due:
+        if time.monotonic() >= self.due:
             took = self._send(self._sink.update)
-            self._due = time.monotonic() + max(INTERVAL_S, took / _SHARE)
+            self.due = time.monotonic() + max(INTERVAL_S, took / SHARE)
         return True
 
     def _send(self, how: Callable[[Any], None]) -> float:
@@ -172,45 +168,3 @@ class Progress:
                 self._warned = True
                 log.warning("a progress view could not be shown", exc_info=True)
         return time.thread_time() - begin
-
-
-class _Sender:
-    """The one thread that updates all views; it ends when there is none left."""
-
-    def __init__(self) -> None:
-        self._reset()
-
-    def _reset(self) -> None:
-        self._ready = threading.Condition()
-        self._active: list[Progress] = []
-        self._thread: threading.Thread | None = None
-
-    def add(self, progress: Progress) -> None:
-        with self._ready:
-            self._active.append(progress)
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._main, name="vfnb-display", daemon=True)
-                self._thread.start()
-            self._ready.notify()
-
-    def wake(self) -> None:
-        with self._ready:
-            self._ready.notify()
-
-    def _main(self) -> None:
-        while True:
-            with self._ready:
-                if not self._active:
-                    self._thread = None
-                    return
-                if not any(progress._ending for progress in self._active):
-                    self._ready.wait(max(0.0, min(p._due for p in self._active) - time.monotonic()))
-                active = list(self._active)
-            ended = [progress for progress in active if not progress._tick()]
-            with self._ready:
-                self._active = [progress for progress in self._active if progress not in ended]
-
-
-_sender = _Sender()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_sender._reset)

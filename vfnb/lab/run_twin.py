@@ -11,7 +11,7 @@ from vfnb.lab.text import MAX_LINES, columns, lines
 from vfnb.lab.views import RunView
 from vfnb.lab.words import count, listing, money, number, one_line, seconds
 
-__all__ = ["run_bundle", "run_line", "run_repr", "run_text"]
+__all__ = ["run_bundle", "run_line", "run_repr", "run_text", "run_trouble"]
 
 _TONES = {"running": "none", "finished": "good", "cancelled": "warn", "failed": "bad"}
 _HEAD = ["task", "rollout", "reward", "state", "turns", "tokens in", "out", "time"]
@@ -83,7 +83,8 @@ def _setting(view: RunView) -> str:
     )
 
 
-def _trouble(view: RunView) -> list[str]:
+def run_trouble(view: RunView) -> list[str]:
+    """Why the run stopped and what failed, one line a cause."""
     found = [f"run stopped: {one_line(view.error, 300)}"] if view.error else []
     if view.summary:
         found += error_lines(view.summary)
@@ -96,7 +97,7 @@ def run_text(view: RunView) -> str:
     """The text twin, at most 20 lines: state, failures, settings, numbers, then as many rows as fit."""
     head = [
         listing([f"Run {one_line(view.name, 60)}", view.state, _counts(view), _time(view)]),
-        *_trouble(view),
+        *run_trouble(view),
         *(f"now: {one_line(line, 100)}" for line in view.doing[:3]),
         *(f"note: {note}" for note in view.notes[:3]),
         _setting(view),
@@ -156,7 +157,7 @@ def run_bundle(view: RunView) -> dict[str, str]:
     if view.state == "running" and view.total:
         bar = f'<progress value="{view.done}" max="{view.total}" style="width:100%;max-width:400px">'
         page.add(f"<div>{bar}</progress></div>")
-    page.add(banner(_trouble(view)))
+    page.add(banner(run_trouble(view)))
     for line in view.doing[:3]:
         page.add(f'<div style="{MUTED}">now: {esc(one_line(line, 100))}</div>')
     page.add(banner([one_line(note, 300) for note in view.notes[:10]], "warn"))

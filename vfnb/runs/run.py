@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from vfnb.lab.sample import Samples
     from vfnb.lab.stats import Summary
     from vfnb.lab.views import RunView
+    from vfnb.lab.widgets.lab import RewardLab
+    from vfnb.lab.widgets.runs import RunTable
     from vfnb.runs.forks import Fork
     from vfnb.runs.source import Source
     from vfnb.runs.start import Prepared
@@ -261,6 +263,22 @@ class Run:
         from vfnb.lab.run_figures import plot_run
 
         return plot_run(kind, self.name, self._rows, self.frame, lambda ids: map(self.traces, ids), **options)
+
+    def view(self) -> RunTable:
+        """The rollouts as a table to sort and filter, live while the run goes on; a click opens a trace."""
+        from vfnb.lab.widgets.runs import RunTable
+
+        return RunTable(self, self._view)
+
+    def reward_lab(self) -> RewardLab:
+        """Other weights and thresholds on the stored rewards, by sliders, and what they would change.
+
+        What it shows is computed from the stored scores alone; `lab.code` is the `run.rescore` that stores it.
+        """
+        from vfnb.lab.score_table import score_table
+        from vfnb.lab.widgets.lab import RewardLab
+
+        return RewardLab(self.name, score_table(self._reader, self.version), self.traces, self.rescore)
 
     def sample(self, n: int = 3, *, seed: int = 0) -> Samples:
         """Some rollouts to read: prompt, completion, rewards."""

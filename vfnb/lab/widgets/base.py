@@ -10,7 +10,7 @@ from typing import Any
 import anywidget
 from traitlets import Dict
 
-__all__ = ["WIDGET", "View", "code", "style"]
+__all__ = ["WIDGET", "View", "script", "style"]
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
 
@@ -20,7 +20,7 @@ log = logging.getLogger("vfnb.lab")
 
 
 @cache
-def code(*names: str) -> str:
+def script(*names: str) -> str:
     """Script files as one ES module; the last one has the default export."""
     return "\n".join((_HERE / f"{name}.js").read_text(encoding="utf-8") for name in names)
 

@@ -8,7 +8,7 @@ from traitlets import Bool, Dict, Int, List, Unicode
 
 from vfnb.lab.display import trace_bundle
 from vfnb.lab.messages import full_text
-from vfnb.lab.widgets.base import View, code, style
+from vfnb.lab.widgets.base import View, script, style
 from vfnb.lab.widgets.details import detail
 from vfnb.lab.widgets.outline import outline
 
@@ -77,7 +77,7 @@ class TracePanel(View):
 class TraceView(TracePanel):
     """A trace to walk through. `selected`, `query` and the other traits may be set from Python too."""
 
-    _esm = code("common", "panel", "trace")
+    _esm = script("common", "panel", "trace")
     _css = style("common", "panel")
 
     def __init__(self, trace: Trace) -> None:
