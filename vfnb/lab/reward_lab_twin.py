@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from vfnb.lab.chart_svg import image
 from vfnb.lab.html import MUTED, Page, badge, banner, esc, pre, table
-from vfnb.lab.svg import image
 from vfnb.lab.text import lines
 from vfnb.lab.words import listing, number, one_line
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextlib
-import weakref
 from collections.abc import Awaitable, Callable, Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from vfnb import loops
 from vfnb.errors import ConfigError, RunNotFinished, StoreError
 from vfnb.exchange.imports.report import import_report
+from vfnb.runs import leaving
 from vfnb.runs.config import read_config
 from vfnb.runs.live import Live
 from vfnb.runs.manifest import COMPARISON, STUDY
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
 __all__ = ["Run", "load"]
 
 WAKE_S = 0.2  # how often an awaiting cell looks whether it was interrupted
-EXIT_S = 10.0  # longest wait for running rollouts when the interpreter leaves
 
 
 class Run:
@@ -82,7 +81,7 @@ class Run:
             dict.fromkeys([*notes, *(self.imported.notes if self.imported is not None else ())])
         )
         if live is not None:
-            _live_runs.add(self)
+            leaving.watch(live)
 
     @property
     def name(self) -> str:
@@ -587,17 +586,3 @@ def load(path: str | Path, *, into: str | Path | None = None) -> Run:
     from vfnb.exchange.imports import import_run
 
     return Run(import_run(folder, None if into is None else Path(into)))
-
-
-_live_runs: weakref.WeakSet[Run] = weakref.WeakSet()
-
-
-def _leave() -> None:
-    """Cancel and store what still runs when the interpreter leaves."""
-    live = [run._live for run in list(_live_runs) if run._live is not None and not run._live.done.done()]
-    for one in live:
-        one.cancel("the interpreter left")
-    concurrent.futures.wait([one.done for one in live], timeout=EXIT_S)
-
-
-loops.at_exit(_leave)
