@@ -15,6 +15,7 @@ import pytest
 from support.upstream import Say, Upstream
 
 import vfnb as vf
+from vfnb.errors import ContextLengthError, ModelError, UpstreamRejected
 from vfnb.runtimes import SubprocessConfig
 
 # What every program has: `ask()` is one model call; it returns the status and the text or error.
@@ -243,3 +244,33 @@ def test_it_ends_its_own_group(tmp_path: Path) -> None:
     )
     ended.check(None, "HarnessExit")
     assert os.getpid() not in ended.pids
+
+
+@pytest.mark.parametrize(
+    ("answer", "raised", "verdict"),
+    [
+        (None, UpstreamRejected("it is down", status=403), (None, "UpstreamRejected")),
+        ("made up", UpstreamRejected("it is down", status=403), (None, None)),
+        (None, ContextLengthError("too long", status=400), ("context_length", None)),
+    ],
+    ids=["no answer", "an answer of its own", "context"],
+)
+def test_a_function_that_swallows_the_failure_of_its_last_call(
+    tmp_path: Path, answer: str | None, raised: Exception, verdict: tuple[str | None, str | None]
+) -> None:
+    """Without an answer it has failed, and its reward is no zero."""
+
+    @vf.harness
+    async def careless(session: Any, task: Any) -> str | None:
+        with contextlib.suppress(ModelError):
+            await session.complete(task.prompt)
+        return answer
+
+    def fails(messages: Any, **_: Any) -> str:
+        raise raised
+
+    task = Beats(vf.TaskData(prompt="go"))
+    run = vf.evaluate([task], harness=careless, model=vf.Scripted(fails), dir=tmp_path / "run")
+    (trace,) = run.wait(50, quiet=True).traces
+    assert (trace.stop_condition, trace.errors[-1].type if trace.errors else None) == verdict
+    assert trace.reward == (None if verdict[1] else 1.0)

@@ -62,8 +62,17 @@ def judge(
     if isinstance(result, ProgramResult):
         result = Finished(result)
     if not isinstance(result, Finished):
-        return Verdict(answer=result if isinstance(result, str) else None)
+        return _returned(result, failure)
     return _finished(result, failure, calls, harness)
+
+
+def _returned(result: object, failure: Exception | None) -> Verdict:
+    """The end of a function: one that swallowed its last call's failure and has no answer has failed."""
+    if isinstance(result, str):
+        return Verdict(answer=result)
+    if isinstance(failure, ContextLengthError):
+        return Verdict(stop="context_length")
+    return Verdict(error=failure)
 
 
 def _finished(
