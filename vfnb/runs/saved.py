@@ -72,7 +72,7 @@ def _harness(harness: Harness[Any]) -> HarnessConfig:
 def _path(what: Any) -> str:
     """`module:Name` of a class or function, or `python:Name` if it cannot be imported by that."""
     module, name = what.__module__, what.__qualname__
-    if module == "__main__" or module.startswith("vfnb_file_") or not name.isidentifier():
+    if module in (None, "__main__") or module.startswith("vfnb_file_") or not name.isidentifier():
         return OBJECT + str(what.__name__)
     return f"{module}:{name}"
 
