@@ -14,6 +14,7 @@ LATE: dict[str, str] = {
     "Trace.graph": "vfnb.lab.graphs:trace_graph",
     "Trace.plot": "vfnb.lab.trace_figures:plot_trace",
     "Trace.view": "vfnb.lab.widgets.trace:trace_view",
+    "Trace.verify_tokens": "vfnb.lab.token_check:verify_tokens",
     "Trace.bundle": "vfnb.lab.display:trace_bundle",
     "Trace.text": "vfnb.lab.display:trace_text",
     "Branch.bundle": "vfnb.lab.display:branch_bundle",

@@ -370,6 +370,17 @@ class Trace(BaseModel):
             sample.task_key, sample.reward = self.task.key, reward
         return made
 
+    def verify_tokens(self, engine: Any) -> Any:
+        """Score the stored tokens again and report the largest gap to the log-probabilities on record.
+
+        Args:
+            engine: a token engine with the weights that sampled, e.g. `vf.VLLM(...)`; see `docs/tokens.md`.
+
+        Returns:
+            A `TokenCheck` with `gap` (nats), `checked`, `tokens`, `calls` and `frame()`.
+        """
+        return late("Trace.verify_tokens", self, engine)
+
     def release(self) -> None:
         """Free what can be made again from the records. For traces that are finished and kept."""
         self._dag.release()
