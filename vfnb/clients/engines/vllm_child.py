@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping, MutableMapping
 from typing import Any
 
-__all__ = ["CPU_VARIABLES", "cpu_settings", "no_compiler"]
+__all__ = ["CPU_VARIABLES", "cpu_settings", "mend_cpu"]
 
 CPU_VARIABLES = {
     "VLLM_CPU_KVCACHE_SPACE": "1",
@@ -34,10 +34,33 @@ def cpu_settings(given: Mapping[str, Any], environment: MutableMapping[str, str]
     return settings
 
 
-def no_compiler(platform: Any) -> None:
+def mend_cpu(platform: Any) -> None:
+    """Two things of vLLM on a CPU, before an engine is built; processes that it forks have them too."""
+    _no_compiler(platform)
+    _repack()
+
+
+def _no_compiler(platform: Any) -> None:
     """Run small helpers as they are: compiling them costs the first request 20 s."""
     if hasattr(type(platform), "simple_compile_backend"):
         type(platform).simple_compile_backend = "eager"
+
+
+def _repack() -> None:
+    """A head that shares the embedding has a packed copy of it, which a reload leaves as it was (vLLM 0.31)."""
+    from vllm.v1.worker.gpu_model_runner import GPUModelRunner
+
+    reload = GPUModelRunner.reload_weights
+
+    def reload_weights(self: Any, *args: Any, **keys: Any) -> None:
+        reload(self, *args, **keys)
+        for module in self.get_model().modules():
+            if type(module).__name__ == "ParallelLMHead" and hasattr(module, "cpu_linear"):
+                module.quant_method.process_weights_after_loading(module)
+
+    if not getattr(reload, "repacks", False):
+        reload_weights.repacks = True  # type: ignore[attr-defined]
+        GPUModelRunner.reload_weights = reload_weights
 
 
 def main(arguments: list[str]) -> None:
@@ -47,7 +70,7 @@ def main(arguments: list[str]) -> None:
     from vllm.platforms import current_platform
 
     if current_platform.is_cpu():
-        no_compiler(current_platform)
+        mend_cpu(current_platform)
         given = {name: _value(arguments, name) for name in ("max_model_len",)}
         for name, value in cpu_settings(given, os.environ).items():
             if _value(arguments, name) is None and f"--no-{_flag(name)[2:]}" not in arguments:

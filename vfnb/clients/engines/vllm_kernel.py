@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from vfnb.clients.engines.base import Generation
 from vfnb.clients.engines.loading import Loading
 from vfnb.clients.engines.vllm_answer import prompt_scores, read_output
-from vfnb.clients.engines.vllm_child import CPU_VARIABLES, cpu_settings, no_compiler
+from vfnb.clients.engines.vllm_child import CPU_VARIABLES, cpu_settings, mend_cpu
 from vfnb.clients.engines.vllm_request import Asked
 from vfnb.errors import ContextLengthError, ModelError, UpstreamRejected, UpstreamServerError
 
@@ -181,10 +181,9 @@ class Kernel:
         }
         if current_platform.is_cpu():
             settings |= cpu_settings(self._settings, os.environ)
-            no_compiler(current_platform)
+            mend_cpu(current_platform)
         from vllm import EngineArgs, LLMEngine
 
-        _quiet()
         self._report("loading the model")
         arguments = EngineArgs(model=self._model, **(settings | self._settings))
         self._engine = LLMEngine.from_engine_args(arguments)
@@ -332,23 +331,27 @@ def _environment(values: Mapping[str, str]) -> Iterator[None]:
 
 @contextmanager
 def _told(report: Loading) -> Iterator[None]:
-    """vLLM's log as progress, and not on the screen."""
-    handler = _Lines(report)
+    """vLLM's log as progress, and on the screen only errors; as the user wants it if he has said so."""
+    chosen = "VLLM_LOGGING_LEVEL" in os.environ or "VLLM_CONFIGURE_LOGGING" in os.environ
     logger = logging.getLogger("vllm")
+    handler = _Lines(report)
+    if chosen:
+        import vllm  # noqa: F401 -- it sets its logging up, and handlers before that are lost
+    else:
+        os.environ["VLLM_CONFIGURE_LOGGING"] = "0"
+        logger.setLevel(logging.INFO)
+        logger.propagate = False
+        if not logger.handlers:
+            screen = logging.StreamHandler()
+            screen.setLevel(logging.ERROR)
+            logger.addHandler(screen)
     logger.addHandler(handler)
     try:
         yield
     finally:
         logger.removeHandler(handler)
-
-
-def _quiet() -> None:
-    """Only errors on the screen, unless the user has said what he wants to see."""
-    if "VLLM_LOGGING_LEVEL" in os.environ:
-        return
-    for handler in logging.getLogger("vllm").handlers:
-        if not isinstance(handler, _Lines):
-            handler.setLevel(logging.ERROR)
+        if not chosen:
+            del os.environ["VLLM_CONFIGURE_LOGGING"]
 
 
 class _Lines(logging.Handler):
