@@ -25,15 +25,15 @@ async def chat(session: vf.HarnessSession, task: vf.Task[Any]) -> None:
     async with session.openai() as client:
         for turn in range(TURNS):
             made = await client.chat.completions.create(
-                model=session.model, messages=talk, tools=[tool], max_tokens=80, temperature=0
+                model=session.model, messages=talk, tools=[tool], max_tokens=80
             )
             said = made.choices[0].message
             talk.append(said.model_dump(exclude_none=True))
             calls = said.tool_calls or ()
-            for call in calls:
-                talk.append(
-                    {"role": "tool", "tool_call_id": call.id, "content": _result(call.function.arguments)}
-                )
+            talk += [
+                {"role": "tool", "tool_call_id": call.id, "content": _result(call.function.arguments)}
+                for call in calls
+            ]
             if not calls:
                 talk.append({"role": "user", "content": QUESTIONS[(turn + 1) % 4]})
 
@@ -49,7 +49,6 @@ async def responses(session: vf.HarnessSession, task: vf.Task[Any]) -> None:
                 input=items,
                 tools=[tool],
                 max_output_tokens=80,
-                temperature=0,
             )
             items += [item.model_dump(exclude_none=True) for item in made.output]
             calls = [item for item in made.output if item.type == "function_call"]
@@ -66,7 +65,7 @@ async def messages(session: vf.HarnessSession, task: vf.Task[Any]) -> None:
     async with session.anthropic() as client:
         for turn in range(TURNS):
             made = await client.messages.create(
-                model=session.model, system=_SYSTEM, messages=talk, tools=[tool], max_tokens=80, temperature=0
+                model=session.model, system=_SYSTEM, messages=talk, tools=[tool], max_tokens=80
             )
             talk.append(
                 {"role": "assistant", "content": [b.model_dump(exclude_none=True) for b in made.content]}

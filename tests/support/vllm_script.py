@@ -20,6 +20,7 @@ import numpy as np
 import vfnb as vf
 from vfnb.clients.engines import TokenSampling
 from vfnb.clients.engines.weights import read_folder, write_safetensors
+from vfnb.runtimes.warden import current
 
 
 class Sum(vf.TaskData):
@@ -50,11 +51,11 @@ def tasks() -> list[SumTask]:
 
 
 def children() -> int:
-    found = subprocess.run(["pgrep", "-P", str(os.getpid())], capture_output=True, text=True).stdout.split()
-    warden = __import__("vfnb.runtimes.warden", fromlist=["current"]).current().pid
-    return (
-        len([pid for pid in found if int(pid) != warden]) - 1
-    )  # pgrep sees itself gone or not; it is one of ours
+    """Processes that this one has started, but for the warden and the question."""
+    command = ["ps", "-o", "pid=", "--ppid", str(os.getpid())]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as asked:
+        assert asked.stdout is not None
+        return len([pid for pid in asked.stdout.read().split() if int(pid) not in (asked.pid, current().pid)])
 
 
 def rollouts(engine: vf.VLLM, folder: Path, found: dict[str, Any]) -> None:
@@ -118,7 +119,11 @@ async def alone(engine: vf.VLLM, folder: Path, found: dict[str, Any]) -> None:
     other.mkdir()
     for name in ("config.json", "tokenizer.json", "tokenizer_config.json"):
         (other / name).write_bytes((Path(sys.argv[1]) / name).read_bytes())
-    write_safetensors(other / "model.safetensors", {name: array * 0.9 for name, array in weights.items()})
+    random = np.random.default_rng(0)
+    noisy = {
+        name: array + random.normal(size=array.shape) * array.std() * 0.3 for name, array in weights.items()
+    }
+    write_safetensors(other / "model.safetensors", noisy)
     await engine.update_weights(other)
     names.append(engine.identity())
     changed = await engine.generate(ids, greedy)
