@@ -407,6 +407,19 @@ def test_logs_without_events_and_with_limits_open(tmp_path: Path) -> None:
     assert any("status is 'cancelled'" in what and count == 1 for what, count in run.imported.lost.items())
 
 
+def test_a_damaged_header_of_a_log_does_not_cost_the_samples(tmp_path: Path) -> None:
+    record = json.loads(as_json(tmp_path / "log.json").read_text())
+    record["eval"]["dataset"]["sample_ids"] = 0.5
+    (tmp_path / "log.json").write_text(json.dumps(record))
+    run = vf.load(tmp_path / "log.json")
+    assert len(run.traces) == 6
+    assert run.imported is not None
+    assert [fault.field for fault in run.imported.faults] == ["eval.dataset.sample_ids"]
+    (tmp_path / "log.json").write_text(json.dumps(record | {"samples": 0.5}))
+    with pytest.raises(ImportRefused, match=r"2 are damaged"):
+        vf.load(tmp_path / "log.json")
+
+
 # ATIF and Harbor
 
 

@@ -42,9 +42,17 @@ def read_log(file: Path, name: str, lost: Lost) -> Iterator[Episode | Fault]:
         ImportRefused: the file is no whole archive.
     """
     header = header_of(file)
-    spec = get(header, "eval", dict, {})
-    dataset = get(spec, "dataset", dict, {})
-    order = {str(id): at for at, id in enumerate(dataset.get("sample_ids") or ())}
+    spec: dict[str, Any] = {}
+    order: dict[str, int] = {}
+    expected = 0
+    try:
+        spec = get(header, "eval", dict, {})
+        dataset = get(spec, "dataset", dict, {}, "eval")
+        epochs = get(get(spec, "config", dict, {}, "eval"), "epochs", int, 1, "eval.config")
+        expected = get(dataset, "samples", int, 0, "eval.dataset") * epochs
+        order = {str(id): at for at, id in enumerate(get(dataset, "sample_ids", list, [], "eval.dataset"))}
+    except BadField as error:  # the samples can be read without
+        yield fault(name, error)
     seen: set[str] = set()
     for where, record in _samples(file, name):
         if isinstance(record, Fault):
@@ -60,15 +68,18 @@ def read_log(file: Path, name: str, lost: Lost) -> Iterator[Episode | Fault]:
         seen.add(trace.id)
         yield Episode(trace.id, [trace], trace.group_id or "", str(spec.get("task") or ""))
     if header.get("status") != "success":
-        epochs = get(get(spec, "config", dict, {}), "epochs", int, 1)
-        missing = get(dataset, "samples", int, 0) * epochs - len(seen)
+        missing = expected - len(seen)
         lost.add(f"samples that are not in the log (its status is {header.get('status')!r})", max(0, missing))
 
 
 def _samples(file: Path, name: str) -> Iterator[tuple[str, dict[str, Any] | Fault]]:
     if file.suffix != ".eval":
         record = decode_json(file.read_bytes())
-        for at, sample in enumerate(record.get("samples") or ()):
+        samples = record.get("samples") or ()
+        if not isinstance(samples, list | tuple):
+            yield name, Fault(name, "is no list", field="samples")
+            return
+        for at, sample in enumerate(samples):
             yield (
                 name,
                 sample if isinstance(sample, dict) else Fault(name, "is no object", field=f"samples[{at}]"),
