@@ -123,8 +123,9 @@ def test_few_experts_are_bytes_and_partial_routing_is_left_out_with_a_warning(tm
     assert two.routed_experts is None
     traces = [(talk.trace.id, talk.trace) for talk in (routed("a", reward=1.0), partial)]
     report = export(traces, "prime-rl", tmp_path / "again", ExportOptions(env="sums"))
-    (note,) = report.notes
+    (note,) = [note for note in report.notes if note.part == "rollouts"]
     assert (note.trace_id, note.action) == ("b", "warning")
+    assert [note.trace_id for note in report.notes if note.part == "episodes"] == ["a", "b"]
     assert note.reason.startswith("its expert routing is not carried: messages [0, 1, ")
 
 
@@ -247,7 +248,7 @@ def test_no_picture_is_cut(tmp_path: Path) -> None:
 
 def test_wrong_pictures_are_named(tmp_path: Path) -> None:
     traces = [(talk.trace.id, talk.trace) for talk in (eyes("a", 1.0), eyes("b", 0.0))]
-    for given in (None, Images([0], {}), Images(np.zeros(3, np.float32), {})):
+    for given in (None, Images(None, {}), Images([0], {}), Images(np.zeros(3, np.float32), {})):
         options = ExportOptions(env="cats", images=lambda sample, given=given: given)  # type: ignore[misc]
         with pytest.raises(ConfigError, match=r"expected vfnb\.exchange\.Images with"):
             export(traces, "prime-rl", tmp_path / "out", options, skip_invalid=True)

@@ -48,6 +48,8 @@ def lost_on_the_way(trace: Trace) -> list[str]:
     columns = trace.dag.columns
     if columns is not None and columns.experts:
         found.append("its expert routing is not carried")
+    if columns is not None and columns.kept:
+        found.append("which tokens the sampling filters had left is not carried")
     return found
 
 

@@ -148,6 +148,11 @@ def _episodes(chosen: Selection, folder: Path, options: ExportOptions) -> dict[s
                 whole=episode not in chosen.broken,
             )
             file.write(encode_json(record) + b"\n")
+    for trace in chosen.traces:
+        columns = trace.dag.columns
+        if columns is not None and (columns.experts or columns.kept):
+            reason = "expert routing and what the sampling filters had left are not carried as JSON"
+            chosen.note(trace.id, "episodes", "warning", reason)
     return {"episodes": len(episodes), "episode_traces": len(chosen.traces)}
 
 

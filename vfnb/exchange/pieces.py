@@ -20,7 +20,8 @@ class Images:
     """What a model with eyes gets besides the tokens of a sample."""
 
     type_ids: Any
-    """int[n]: 0 text, 1 image, 2 video; an image is one run of equal numbers above 0."""
+    """int[n]: 0 text, 1 image, 2 video; an image is one run of equal numbers above 0. None from a function of the
+    user's takes those of the trace, which an engine that sees images has given."""
     tensors: Mapping[str, Any]
     """Arrays by name, the images stacked along the first axis. With several images: `image_grid_thw`, whose rows
     are the images (frames, height, width in patches), and others with a row per image or per patch."""

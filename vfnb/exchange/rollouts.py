@@ -73,7 +73,8 @@ def _images(chosen: Selection, sample: Sample, options: ExportOptions) -> Images
     import numpy as np
 
     given = options.images(sample)
-    kinds = np.asarray(getattr(given, "type_ids", ()))
+    kinds = getattr(given, "type_ids", ())
+    kinds = np.asarray(sample.source.token_types if kinds is None else kinds)
     if not isinstance(given, Images) or kinds.shape != (len(sample),) or kinds.dtype.kind not in "iu":
         raise ConfigError(
             f"images= gave {given!r:.80} for trace {sample.trace_id}, expected vfnb.exchange.Images with "
