@@ -16,11 +16,12 @@ from vfnb import loops
 from vfnb.errors import ConfigError, StoreError
 from vfnb.lab.rescored import Rescored
 from vfnb.lab.sql_levels import matching
-from vfnb.store import RunReader, RunStore, ScoreRow, ScoreVersion, TraceHead
+from vfnb.store import RunReader, RunStore, ScoreRow, ScoreVersion
 from vfnb.tasks import Hook, Task, parameters_of
 from vfnb.tasks.stored import Found, StoredHooks, StoredTasks, all_plain, score_here, score_there
-from vfnb.trace import Reward, Trace
+from vfnb.trace import Trace
 from vfnb.types import Usage
+from vfnb.utils.collector import calm
 from vfnb.utils.config import nearest
 from vfnb.utils.ids import new_id
 
@@ -59,9 +60,8 @@ def rescore(
     version = ScoreVersion(label=title, weights=given)
     if not anew:
         return _reweigh(reader, write, version, base, chosen, started)
-    rows = reader.scores(base)
-    new = New({row.trace: row for row in rows if chosen is None or row.trace in chosen}, hooks.whole)
-    work = Work(reader, hooks, new)
+    new = New(hooks.whole)
+    work = Work(reader, base, hooks, new)
     work.choose(chosen)
     try:
         work.run()
@@ -69,7 +69,9 @@ def rescore(
         if work.calls:
             write(lambda store: store.add_judge_calls(work.calls))
         raise
-    new.weigh(given)
+    if given:
+        rows = [row for row in reader.scores(base) if chosen is None or row.trace in chosen]
+        new.weigh(given, rows)
     number = write(lambda store: _store(store, work, version, base))
     return Rescored(
         reader,
@@ -78,7 +80,7 @@ def rescore(
         label=title,
         touched=list(new.touched),
         scored=work.scored,
-        kept=len(rows) - len(new.base),
+        kept=_count(reader, number) - len(new.rows),
         left_out=work.left_out,
         errors=new.errors | work.damaged,
         notes=work.notes(),
@@ -99,7 +101,6 @@ def _reweigh(
     known = reader.query("SELECT DISTINCT kind, name FROM scores WHERE version = ?", (base,))
     _check_names(version.weights, known)
     number, weighed = write(lambda store: store.reweigh(version, base, _key(), chosen))
-    ((all_of,),) = reader.query("SELECT count(*) FROM totals WHERE version = ?", (number,))
     return Rescored(
         reader,
         version=number,
@@ -107,9 +108,14 @@ def _reweigh(
         label=version.label,
         touched=list(version.weights),
         scored=weighed,
-        kept=all_of - weighed,
+        kept=_count(reader, number) - weighed,
         seconds=time.perf_counter() - started,
     )
+
+
+def _count(reader: RunReader, version: int) -> int:
+    """How many traces a version has scores of."""
+    return int(reader.query("SELECT count(*) FROM totals WHERE version = ?", (version,))[0][0])
 
 
 def _key() -> str:
@@ -146,12 +152,10 @@ class New:
     """The scores of the new version that differ from the base.
 
     Args:
-        base: scores of the chosen traces, by trace.
         whole: signals that are not scored anew are dropped.
     """
 
-    def __init__(self, base: Mapping[str, ScoreRow], whole: bool) -> None:
-        self.base = base
+    def __init__(self, whole: bool) -> None:
         self.rows: dict[str, ScoreRow] = {}
         self.touched: dict[str, None] = {}
         """Names of the signals that were scored or weighed anew."""
@@ -160,13 +164,17 @@ class New:
         self._key = _key()
 
     def take(self, trace: Trace, found: Found) -> None:
-        """Add what was found for a trace."""
-        old = self.base.get(trace.id)
-        rewards: dict[str, tuple[float | None, float]] = {}
-        metrics: dict[str, float | None] = {}
-        if old is not None and not self._whole:
-            rewards = {name: pair for name, pair in old.rewards.items() if name not in found.metrics}
-            metrics = {name: value for name, value in old.metrics.items() if name not in found.rewards}
+        """Add what was found for a trace, which has the scores of the base, replaced where there are new ones."""
+        rewards = {
+            name: (one.value, one.weight)
+            for name, one in trace.rewards.items()
+            if not self._whole and name not in found.metrics
+        }
+        metrics = {
+            name: value
+            for name, value in trace.metrics.items()
+            if not self._whole and name not in found.rewards
+        }
         rewards |= found.rewards
         metrics |= found.metrics
         self.touched |= dict.fromkeys((*found.rewards, *found.metrics))
@@ -182,15 +190,13 @@ class New:
             error=error,
         )
 
-    def weigh(self, weights: Mapping[str, float]) -> None:
-        """Give rewards other weights.
+    def weigh(self, weights: Mapping[str, float], base: Sequence[ScoreRow]) -> None:
+        """Give rewards other weights, those of the base too that were not scored anew.
 
         Raises:
             ConfigError: no trace has a reward of that name.
         """
-        if not weights:
-            return
-        rows = {**self.base, **self.rows}
+        rows = {**{row.trace: row for row in base}, **self.rows}
         known = [("reward", name) for row in rows.values() for name in row.rewards]
         known += [("metric", name) for row in rows.values() for name in row.metrics]
         _check_names(weights, known)
@@ -227,8 +233,9 @@ def _total(rewards: Mapping[str, tuple[float | None, float]]) -> float | None:
 class Work:
     """Scoring the chosen traces of a run."""
 
-    def __init__(self, reader: RunReader, hooks: StoredHooks, new: New) -> None:
+    def __init__(self, reader: RunReader, base: int, hooks: StoredHooks, new: New) -> None:
         self.reader = reader
+        self.base = base
         self.hooks = hooks
         self.new = new
         self.mended: list[Trace] = []
@@ -240,7 +247,8 @@ class Work:
         self.usage: list[Usage] = []
         self.silent = 0
         self.scored = 0
-        self._chosen: dict[str, TraceHead] = {}
+        self._chosen: dict[str, tuple[str, bytes]] = {}
+        """State and task of each trace to score."""
         self._tasks: dict[bytes, tuple[Task[Any, Any, Any], list[Hook]]] = {}
 
     def choose(self, wanted: set[str] | None) -> None:
@@ -250,23 +258,24 @@ class Work:
             ConfigError: none has ended in order, or a hook needs the runtime.
             TasksetError: a stored record does not fit the task class.
         """
-        for head in self.reader.heads("superseded = 0"):
-            if wanted is not None and head.id not in wanted:
+        sql = "SELECT id, state, error_boundary, task FROM traces WHERE superseded = 0 ORDER BY num"
+        for trace_id, state, boundary, digest in self.reader.query(sql):
+            if wanted is not None and trace_id not in wanted:
                 continue
-            if head.state in _ENDED or (head.state == "error" and head.error_boundary == "scoring"):
-                self._chosen[head.id] = head
+            if state in _ENDED or (state == "error" and boundary == "scoring"):
+                self._chosen[trace_id] = state, digest
             else:
-                self.left_out["running" if head.state == "running" else f"ended as {head.state}"] += 1
+                self.left_out["running" if state == "running" else f"ended as {state}"] += 1
         if not self._chosen:
             raise ConfigError("no trace of those chosen has ended in order; there is nothing to score")
         records = {row.digest: row.data for row in self.reader.tasks()}
-        for head in self._chosen.values():
-            if head.task not in self._tasks:
-                task = self.hooks.tasks.make(json.loads(records.get(head.task, b"{}")))
-                self._tasks[head.task] = task, self.hooks.of(task)
-        need = Counter(
-            name for head in self._chosen.values() for name in _need_runtime(self._tasks[head.task][1])
-        )
+        times = Counter(digest for _, digest in self._chosen.values())
+        need: Counter[str] = Counter()
+        for digest, count in times.items():
+            task = self.hooks.tasks.make(json.loads(records.get(digest, b"{}")))
+            hooks = self.hooks.of(task)
+            self._tasks[digest] = task, hooks
+            need.update(dict.fromkeys(_need_runtime(hooks), count))
         if need:
             told = ", ".join(f"{name} ({n} traces)" for name, n in need.items())
             raise ConfigError(
@@ -279,12 +288,13 @@ class Work:
         if not all(all_plain(hooks, self.hooks.repeats) for _, hooks in self._tasks.values()):
             loops.engine().run(self._ask())
             return
-        for trace in self._traces():
-            task, hooks = self._prepared(trace)
-            self._take(trace, score_here(task, trace, hooks))
+        with calm():
+            for trace in self._traces():
+                task, hooks = self._prepared(trace)
+                self._take(trace, score_here(task, trace, hooks))
 
     def _traces(self) -> Iterator[Trace]:
-        for trace_id, trace in self.reader.read_traces(list(self._chosen)):
+        for trace_id, trace in self.reader.read_traces(self._chosen, version=self.base):
             if isinstance(trace, StoreError):
                 self.left_out["damaged"] += 1
                 self.damaged[trace_id] = str(trace)
@@ -294,12 +304,10 @@ class Work:
                 yield trace
 
     def _prepared(self, trace: Trace) -> tuple[Task[Any, Any, Any], list[Hook]]:
-        task, hooks = self._tasks[self._chosen[trace.id].task]
-        trace.state = self.hooks.tasks.state(task, trace.state)
-        old = None if self.hooks.whole else self.new.base.get(trace.id)
-        pairs = old.rewards.items() if old is not None else ()
-        trace.rewards = {name: Reward(value=value, weight=weight) for name, (value, weight) in pairs}
-        trace.metrics = dict(old.metrics) if old is not None else {}
+        task, hooks = self._tasks[self._chosen[trace.id][1]]
+        trace.state = self.hooks.tasks.state(trace.state)
+        if self.hooks.whole:
+            trace.rewards, trace.metrics = {}, {}
         return task, hooks
 
     async def _ask(self) -> None:
@@ -330,7 +338,7 @@ class Work:
         self.scored += 1
         self.silent += found.silent
         self.new.take(trace, found)
-        if self._chosen[trace.id].state == "error" and not found.errors:
+        if self._chosen[trace.id][0] == "error" and not found.errors:
             again = self.reader.load_trace(trace.id)
             again.end_state = "stopped" if again.stop_condition else "completed"
             again.ok = True

@@ -33,6 +33,8 @@ _HEAD = {name: f"traces.{name}" for name in TraceHead.__struct_fields__} | {
     "reward": "t.reward",
 }
 _BULK = 200  # traces read by one statement
+_PACK = "header, texts, structure, tokens, version, state"
+_PACKS = 16  # of them, whose messages are held at a time: a long one with tokens has a megabyte
 _SHARED_BYTES = 64 << 20  # shared messages kept between two loads
 
 
@@ -245,9 +247,17 @@ class RunReader:
             sql = f"SELECT trace, kind, text FROM marks WHERE trace IN ({_marks(numbers)}) ORDER BY id"
             for num, kind, text in self.query(sql, list(numbers)):
                 marks.setdefault(num, []).append((kind, text))
-            for num, trace_id in numbers.items():
+            packs: dict[int, tuple[Any, ...]] = {}
+            for place, (num, trace_id) in enumerate(numbers.items()):
+                if place % _PACKS == 0:
+                    near = list(numbers)[place : place + _PACKS]
+                    sql = f"SELECT trace, {_PACK} FROM packs WHERE trace IN ({_marks(near)})"
+                    try:
+                        packs = {row[0]: row[1:] for row in self.query(sql, near)}
+                    except StoreError:  # a damaged page: each is read by itself then
+                        packs = {}
                 try:
-                    trace = self._trace(num)
+                    trace = self._trace(num, packs.pop(num, None))
                     _dress(trace, marks.get(num, ()), scores.get(num), chosen=version is not None)
                     yield trace_id, trace
                 except VfnbError as error:
@@ -288,15 +298,15 @@ class RunReader:
                 except VfnbError as error:
                     yield num, StoreError(f"{self.path}: {error}")
 
-    def _trace(self, num: int) -> Trace:
-        sql = "SELECT header, texts, structure, tokens, version, state FROM packs WHERE trace = ?"
-        row = self.query(sql, (num,))
-        if not row:
-            with self._snapshot():  # it may just have ended
-                row = self.query(sql, (num,))
+    def _trace(self, num: int, pack: tuple[Any, ...] | None = None) -> Trace:
+        """A trace, from its pack if it has been read."""
+        if pack is None:
+            with self._snapshot():
+                row = self.query(f"SELECT {_PACK} FROM packs WHERE trace = ?", (num,))
                 if not row:
                     return self._unfinished(num)
-        header, *packed, state = row[0]
+                pack = row[0]
+        header, *packed, state = pack
         trace = Trace.from_header(
             json.loads(decompress(header)), unpack(Packed(*packed), fetch=self._content)
         )

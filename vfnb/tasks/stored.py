@@ -20,6 +20,7 @@ from vfnb.tasks.judges.base import plugged_problem
 from vfnb.tasks.judges.plugged import PARAMETERS, judge_hook
 from vfnb.tasks.plugged import plug
 from vfnb.tasks.scoring import NOTHING, Scoring
+from vfnb.tasks.state import State
 from vfnb.tasks.task import Task, TaskConfig
 from vfnb.tasks.taskset import Taskset
 from vfnb.trace import ErrorInfo, Trace, error_info
@@ -63,6 +64,7 @@ class StoredTasks:
             )
         self._plugged = None if self.kind is None else plug(self.kind, self.config)
         self._judges: list[Hook] | None = None
+        self._state: type[State] = State if self.kind is None else self.kind.state_type()
 
     def make(self, data: Mapping[str, Any]) -> Task[Any, Any, Any]:
         """The task of a stored record.
@@ -91,9 +93,9 @@ class StoredTasks:
             self._judges = task.hooks("judge")
         return [*task.hooks("metric"), *task.hooks("reward"), *self._judges]
 
-    def state(self, task: Task[Any, Any, Any], stored: Any) -> Any:
+    def state(self, stored: Any) -> Any:
         """The final state of a rollout, as it was stored or fresh."""
-        return task.state_type().model_validate(stored) if stored else task.make_state()
+        return self._state.model_validate(stored) if stored else self._state()
 
 
 class StoredHooks:

@@ -19,6 +19,7 @@ __all__ = [
     "Rewrite",
     "call_from",
     "call_schema",
+    "calls_from",
     "decode_call",
     "decode_calls",
     "encode_call",
@@ -163,6 +164,8 @@ def _encode_hook(value: Any) -> Any:
 
 
 def _decode_hook(kind: type, value: Any) -> Any:
+    if kind is Usage:  # every answered call has one
+        return _usage(value)
     if issubclass(kind, BaseModel):
         return kind.model_validate(value)
     raise TypeError(f"a call record cannot hold a {kind.__name__}")
@@ -174,6 +177,7 @@ def _schema_hook(kind: type) -> dict[str, Any]:
     raise TypeError(f"a call record cannot hold a {kind.__name__}")
 
 
+_usage = Usage.__pydantic_validator__.validate_python
 _encoder = msgspec.json.Encoder(enc_hook=_encode_hook)
 
 
@@ -227,6 +231,11 @@ def _storable(value: Any) -> Any:
 def call_from(plain: Any) -> ModelCall:
     """The call that `plain_call` wrote."""
     return msgspec.convert(plain, ModelCall, dec_hook=_decode_hook)
+
+
+def calls_from(plain: list[Any]) -> list[ModelCall]:
+    """The calls that `plain_call` wrote."""
+    return msgspec.convert(plain, list[ModelCall], dec_hook=_decode_hook)
 
 
 def call_schema() -> dict[str, Any]:

@@ -349,21 +349,23 @@ class MessageGraph:
 
     def _link(self, node: Node) -> None:
         """Hang a node into the tree. The first child continues its parent's branch, any other starts one."""
-        if node.parent >= 0:
-            above = self.nodes[node.parent]
+        index, parent = node.index, node.parent
+        if parent < 0:
+            node.branch = index
+            self.nodes.append(node)
+            self.roots.append(index)
+        else:
+            above = self.nodes[parent]
             node.depth, node.bare = above.depth + 1, above.bare
             node.total, node.covered = above.total, above.covered
-            node.branch = node.index if above.children else above.branch
-        else:
-            node.branch = node.index
-        self.nodes.append(node)
-        if node.parent < 0:
-            self.roots.append(node.index)
-        elif above.children is None:
-            above.children = [node.index]
-        else:
-            above.children.append(node.index)
-        self.tips[node.branch] = node.index
+            self.nodes.append(node)
+            if above.children is None:
+                node.branch = above.branch
+                above.children = [index]
+            else:
+                node.branch = index
+                above.children.append(index)
+        self.tips[node.branch] = index
         if len(self.tips) > 1:
             self.linear = False
 

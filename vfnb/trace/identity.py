@@ -14,7 +14,15 @@ from typing import Any, NamedTuple
 import msgspec
 from pydantic_core import PydanticSerializationError
 
-from vfnb.types import AssistantMessage, Message, SystemMessage, ToolCall, ToolMessage, message_adapter
+from vfnb.types import (
+    AssistantMessage,
+    Message,
+    SystemMessage,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+    message_adapter,
+)
 from vfnb.types.parts import OpaqueContentPart, ReasoningContentPart, TextContentPart
 
 __all__ = ["Identity", "address", "content", "decode_content", "identity", "same"]
@@ -118,9 +126,20 @@ def address(raw: bytes) -> bytes:
     return _hash(raw)
 
 
+_OPENING = b'{"role":"'
+_BY_ROLE: dict[bytes, Any] = {
+    kind.model_fields["role"].default.encode(): kind.__pydantic_validator__.validate_json
+    for kind in (SystemMessage, UserMessage, AssistantMessage, ToolMessage)
+}
+
+
 def decode_content(raw: bytes) -> Message:
     """The message that `content` wrote."""
     try:
+        if raw.startswith(_OPENING):  # as `content` writes them: the role says which model it is
+            known = _BY_ROLE.get(raw[len(_OPENING) : raw.index(b'"', len(_OPENING))])
+            if known is not None:
+                return known(raw)  # type: ignore[no-any-return]
         return message_adapter.validate_json(raw)
     except ValueError:
         return message_adapter.validate_python(json.loads(raw))

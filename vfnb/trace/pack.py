@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from vfnb.errors import TraceError
-from vfnb.trace.calls import call_from, plain_call
+from vfnb.trace.calls import calls_from, plain_call
 from vfnb.trace.graph import MessageGraph
 from vfnb.trace.node import Node, distinct
 from vfnb.trace.records import SCHEMA_VERSION
@@ -167,8 +167,9 @@ def unpack(
     structure, texts = _open(packed, fetch)
     graph = MessageGraph._loaded()
     columns = zip(structure.parent, structure.content, structure.call, strict=True)
+    size = len(texts)
     for index, (back, place, call) in enumerate(columns):
-        if not 0 <= back <= index or not 0 <= place < len(texts):
+        if not 0 <= back <= index or not 0 <= place < size:
             raise TraceError(f"node {index} of a trace names a parent or a message that is not there")
         node = Node(index, index - back if back else -1, call)
         node._texts, node._raw = texts, place
@@ -180,7 +181,7 @@ def unpack(
     for index, position in structure.retokenized:
         graph.nodes[index].retokenized = position
     tools = {bytes.fromhex(digest): raw for digest, raw in structure.tools.items()}
-    graph._restore_calls([call_from(call) for call in structure.calls], tools)
+    graph._restore_calls(calls_from(structure.calls), tools)
     if tokens and packed.tokens:
         restore_tokens(graph, _unpack_tokens(packed.tokens, ZstdDecompressor().decompress))
     return graph

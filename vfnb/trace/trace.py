@@ -443,7 +443,7 @@ class Trace(BaseModel):
     @classmethod
     def from_header(cls, header: Mapping[str, Any], graph: MessageGraph) -> Trace:
         """A trace from its fields and its graph; keys of a newer writer are ignored."""
-        trace = cls.model_validate({key: value for key, value in header.items() if key in cls.model_fields})
+        trace: Trace = cls.__pydantic_validator__.validate_python(dict(header))
         trace._dag = graph
         return trace
 
