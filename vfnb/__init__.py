@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from vfnb_harnesses.program import ProgramHarness as Program
 
     from vfnb import errors as errors
+    from vfnb import runs as runs
     from vfnb.agents import Agent as Agent
     from vfnb.agents import Harness as Harness
     from vfnb.agents import HarnessConfig as HarnessConfig
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from vfnb.runs import compare as compare
     from vfnb.runs import diff as diff
     from vfnb.runs import evaluate as evaluate
+    from vfnb.runs import frame as frame
     from vfnb.runs import load as load
     from vfnb.runs import study as study
     from vfnb.runs import validate as validate
@@ -142,7 +144,7 @@ _ROOMS: dict[str, str] = {
     "vfnb.lab": "Summary print_prompt_completions_sample schema",
     "vfnb.lab.learning_figure": "plot_learning",
     "vfnb.lab.theme": "theme",
-    "vfnb.runs": "Comparison EvalConfig Run Study Validation compare diff evaluate load study validate",
+    "vfnb.runs": "Comparison EvalConfig Run Study Validation compare diff evaluate frame load study validate",
     "vfnb.runtimes": "ProgramResult Runtime RuntimeConfig",
     "vfnb.tasks": (
         "Criterion DecisionJudge DecisionJudgeConfig Judge JudgeConfig JudgeResponse JudgeScore Judges "
@@ -268,6 +270,7 @@ __all__ = [
     "evaluate",
     "extract_boxed_answer",
     "extract_number",
+    "frame",
     "harness",
     "harnesses",
     "intercept",
@@ -283,6 +286,7 @@ __all__ = [
     "resolve_head",
     "resolve_text_prompt",
     "reward",
+    "runs",
     "schema",
     "stop",
     "study",
@@ -295,8 +299,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name == "errors":
-        return import_module("vfnb.errors")
+    if name in ("errors", "runs"):  # rooms; `runs` is a function as well
+        return import_module(f"vfnb.{name}")
     try:
         room, attribute = _WHERE[name]
     except KeyError:

@@ -13,7 +13,7 @@ from vfnb.lab.words import count, listing, money, number, one_line, seconds
 
 __all__ = ["run_bundle", "run_line", "run_repr", "run_text", "run_trouble"]
 
-_TONES = {"running": "none", "finished": "good", "cancelled": "warn", "failed": "bad"}
+_TONES = {"running": "none", "finished": "good", "cancelled": "warn", "failed": "bad", "interrupted": "warn"}
 _HEAD = ["task", "rollout", "reward", "state", "turns", "tokens in", "out", "time"]
 
 

@@ -52,7 +52,7 @@ _CONTEXT = """
 trace       text   id of the trace
 task        text   key of its task
 rollout     int    sample index within the task
-state       text   running, completed, stopped, error, cancelled or dropped
+state       text   running, completed, stopped, error, cancelled, dropped; interrupted if its process died
 ok          bool   the trace's stamp
 reward      float  weighted sum of the trace's rewards in the chosen version
 """
@@ -62,7 +62,7 @@ LEVELS: dict[str, tuple[Column, ...]] = {
     "runs": _table("""
 run         text   name of the run's folder
 dir         text   the folder
-state       text   running, finished or what its writer stored
+state       text   running, finished, stopped; interrupted if its process died
 created     time   when the run was made
 tasks       int    stored tasks
 episodes    int    episodes

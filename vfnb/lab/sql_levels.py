@@ -18,7 +18,7 @@ _CONTEXT = {
     "trace": "traces.id",
     "task": "traces.task_key",
     "rollout": "traces.rollout",
-    "state": "traces.state",
+    "state": "iif(traces.state = 'running', :unfinished, traces.state)",
     "ok": "traces.ok",
     "reward": "totals.reward",
 }
@@ -89,13 +89,13 @@ SQL_LEVELS: dict[str, tuple[dict[str, str], str]] = {
         {
             "run": ":run",
             "dir": ":dir",
-            "state": f"coalesce({_meta('state')}, 'running')",
+            "state": f"coalesce(nullif({_meta('state')}, 'running'), :unfinished)",
             "created": _meta("created"),
             "tasks": "(SELECT count(*) FROM tasks)",
             "episodes": "(SELECT count(*) FROM episodes)",
             "traces": _count("1"),
             "finished": _count(_ENDED),
-            "running": _count("state = 'running'"),
+            "running": _count("state = 'running' AND :unfinished = 'running'"),
             "failed": _count("state = 'error'"),
             "reward": _SCORED.format("avg(reward)"),
             "scored": _SCORED.format("count(reward)"),
@@ -155,9 +155,14 @@ def select(
     sql = f"SELECT {wanted} FROM (SELECT {inner} {rest})"
     if condition is not None:
         sql += f" WHERE {condition}"
-    rows = reader.query(
-        sql, {"version": version, "run": reader.dir.resolve().name, "dir": str(reader.dir.resolve())}
-    )
+    folder = reader.dir.resolve()
+    given = {
+        "version": version,
+        "unfinished": reader.unfinished_state,
+        "run": folder.name,
+        "dir": str(folder),
+    }
+    rows = reader.query(sql, given)
     columns = list(zip(*rows, strict=True)) if rows else [()] * len(names)
     return {name: list(values) for name, values in zip(names, columns, strict=True)}
 
@@ -172,7 +177,8 @@ def trace_columns(
     )
     if condition is not None:
         sql += f" WHERE {condition}"
-    return [(row[0], tuple(row[1:])) for row in reader.query(sql, {"version": version})]
+    given = {"version": version, "unfinished": reader.unfinished_state}
+    return [(row[0], tuple(row[1:])) for row in reader.query(sql, given)]
 
 
 def matching(reader: RunReader, where: str, version: int) -> list[str]:

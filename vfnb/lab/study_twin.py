@@ -13,7 +13,7 @@ from vfnb.lab.words import count, listing, number, one_line, seconds
 
 __all__ = ["StudyView", "study_bundle", "study_line", "study_text"]
 
-_TONES = {"running": "none", "finished": "good", "cancelled": "warn", "failed": "bad"}
+_TONES = {"running": "none", "finished": "good", "cancelled": "warn", "failed": "bad", "interrupted": "warn"}
 _HEAD = ["setting", "reward", "interval", "scored", "errors", "tokens out", "time"]
 
 

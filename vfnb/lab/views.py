@@ -11,7 +11,7 @@ from vfnb.lab.stats import Summary
 
 __all__ = ["RunState", "RunView"]
 
-RunState = Literal["running", "finished", "cancelled", "failed"]
+RunState = Literal["running", "finished", "cancelled", "failed", "interrupted"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

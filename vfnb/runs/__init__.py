@@ -1,13 +1,14 @@
-"""Runs: many rollouts as one resumable object."""
+"""Runs: many rollouts as one resumable object. Called as `vf.runs(dir)`, this room lists the runs of a folder."""
 
 from typing import TYPE_CHECKING
 
-from vfnb.utils.lazy import lazy
+from vfnb.utils.lazy import call_room, lazy
 
 if TYPE_CHECKING:
     from vfnb.runs.compare import compare as compare
     from vfnb.runs.comparison import Comparison as Comparison
     from vfnb.runs.diffing import diff as diff
+    from vfnb.runs.many import frame as frame
     from vfnb.runs.run import Run as Run
     from vfnb.runs.run import load as load
     from vfnb.runs.start import evaluate as evaluate
@@ -24,6 +25,7 @@ else:
             "compare": "compare",
             "comparison": "Comparison",
             "diffing": "diff",
+            "many": "frame",
             "run": "Run load",
             "start": "evaluate",
             "studies": "Study",
@@ -35,6 +37,8 @@ else:
         },
     )
 
+    call_room(__name__, "many", "runs")
+
 __all__ = [
     "Comparison",
     "EvalConfig",
@@ -45,6 +49,7 @@ __all__ = [
     "compare",
     "diff",
     "evaluate",
+    "frame",
     "load",
     "study",
     "validate",

@@ -146,7 +146,8 @@ class Comparison(RunGroup):
             cancelled=sum(view.cancelled for view in views),
             reused=sum(view.reused for view in views),
             state=next(
-                (state for state in ("running", "failed", "cancelled") if state in states), "finished"
+                (state for state in ("running", "failed", "interrupted", "cancelled") if state in states),
+                "finished",
             ),
             summary=summarise(rows, planned=total),
             taskset=views[0].taskset,

@@ -36,9 +36,19 @@ class Reuse:
     notes: list[str] = field(default_factory=list)
 
 
-async def take_over(store: RunStore, units: Sequence[Unit], scoring: ScoringConfig) -> Reuse:
+async def take_over(
+    store: RunStore, units: Sequence[Unit], scoring: ScoringConfig, *, keep_cancelled: bool = False
+) -> Reuse:
     """Match the plan with the store. Nothing is written before the whole search has ended, but for the end of
-    rollouts whose process died. Engine loop only."""
+    rollouts whose process died. Engine loop only.
+
+    Args:
+        keep_cancelled: rollouts that were cancelled stay so; else they run again.
+    """
+
+    def usable(head: TraceHead) -> bool:
+        return _usable(head) or (keep_cancelled and head.state == "cancelled" and head.superseded != 1)
+
     found = Reuse()
     with store.reader() as reader:
         await _bury(store, reader)
@@ -46,7 +56,7 @@ async def take_over(store: RunStore, units: Sequence[Unit], scoring: ScoringConf
         heads = [head for head in reader.heads() if (head.rollout_hash, head.rollout) in wanted]
         found.tokens = sum((h.prompt_tokens or 0) + (h.completion_tokens or 0) for h in heads)
         found.cost = sum(head.cost or 0.0 for head in heads)
-        done = {(h.rollout_hash, h.rollout): h for h in heads if _usable(h)}
+        done = {(h.rollout_hash, h.rollout): h for h in heads if usable(h)}
         kept: list[_Match] = []
         for unit in units:
             head = done.get((unit.rollout_hash, unit.rollout))
@@ -54,7 +64,7 @@ async def take_over(store: RunStore, units: Sequence[Unit], scoring: ScoringConf
                 found.todo.append(unit)
             else:
                 kept.append((unit, head))
-        replaced = [h.id for h in heads if not _usable(h) and h.superseded != 1]
+        replaced = [h.id for h in heads if not usable(h) and h.superseded != 1]
         kept = await _scores(store, reader, kept, found, scoring)
         for trace_id in replaced:
             store.supersede(trace_id)

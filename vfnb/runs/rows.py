@@ -14,6 +14,7 @@ def stored_rows(reader: RunReader, version: int | None = None) -> list[Row]:
     """One record per stored rollout with the scores of a version (the newest by default), without its messages."""
     chosen = reader.newest() if version is None else version
     scores = {row.trace: row for row in reader.scores(chosen)}
+    ended = None if reader.unfinished_state == "running" else "cancelled"  # of a process that died
     rows = []
     for head in reader.heads("superseded = 0", version=chosen):
         score = scores.get(head.id)
@@ -32,7 +33,7 @@ def stored_rows(reader: RunReader, version: int | None = None) -> list[Row]:
                 rollout=head.rollout,
                 reward=head.reward if not failed else None,
                 ok=head.ok,
-                end_state=None if head.state == "running" else head.state,
+                end_state=ended if head.state == "running" else head.state,
                 stop=head.stop,
                 error=head.error if failed else None,
                 boundary=head.error_boundary or "",

@@ -8,7 +8,7 @@ import contextlib
 from collections.abc import Awaitable, Callable, Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from vfnb import loops
 from vfnb.errors import ConfigError, RunNotFinished, StoreError
@@ -25,12 +25,14 @@ from vfnb.store import CONFIG_NAME, RunReader, RunStore, is_run
 if TYPE_CHECKING:
     import networkx as nx
     import pandas as pd
+    import pyarrow as pa
 
     from vfnb.clients import ModelClient
     from vfnb.exchange.credit import Advantage
     from vfnb.exchange.notes import ExportReport
     from vfnb.exchange.training import SampleList
     from vfnb.lab.figures import Plot
+    from vfnb.lab.calibration import Calibration
     from vfnb.lab.rescored import Rescored
     from vfnb.lab.rows import Row
     from vfnb.lab.sample import Samples
@@ -143,6 +145,41 @@ class Run:
         from vfnb.lab.frames import frame
 
         return self._marked(frame(self._reader, level, columns, where, version=self._version))
+
+    def arrow(
+        self, level: str = "traces", *, columns: Sequence[str] | None = None, where: str | None = None
+    ) -> pa.Table:
+        """The same as an Arrow table, for polars, DuckDB or a Parquet file.
+
+        Raises:
+            MissingExtra: pyarrow is not installed.
+            ConfigError: as `frame`.
+        """
+        from vfnb.lab.arrow import arrow_table
+
+        return arrow_table(self.frame(level, columns=columns, where=where))
+
+    def labels(self) -> pd.DataFrame:
+        """The labels that traces were given (`trace.label`): a row for each trace and name, the last value."""
+        from vfnb.lab.labelled import label_table
+
+        return self._marked(label_table(self._reader))
+
+    def calibrate(self, score: str, label: str, *, threshold: float | None = None) -> Calibration:
+        """How far a reward, a metric or a judge agrees with a label.
+
+        Args:
+            score: a column of `rewards`, or `reward`.
+            label: the name of a label, truth values or numbers.
+            threshold: the score (and the label, if it is no truth value) counts as yes from here on; 0.5 for truth
+                values, None compares numbers as they are.
+
+        Raises:
+            ConfigError: there is no such score or label, or no trace has both.
+        """
+        from vfnb.lab.calibration import calibrate
+
+        return calibrate(self.rewards, self.labels(), score, label, threshold)
 
     # Scores
 
@@ -482,6 +519,31 @@ class Run:
             self._live.cancel("cancelled")
             if wait and loops.current() is None:
                 self._live.done.result()
+        return self
+
+    def retry(self, what: Literal["errors", "all"] = "errors") -> Run:
+        """Run again, in the same folder and with the same settings, what did not end in order.
+
+        Returns this run at once: it is live again.
+
+        Args:
+            what: `errors`: rollouts that ended by an error; `all`: also those that were cancelled.
+
+        Raises:
+            RunNotFinished: it still runs.
+            ConfigError: the run was loaded from disk, and what it was started from is not in this process.
+        """
+        if what not in ("errors", "all"):
+            raise ConfigError(f"retry({what!r}): there is 'errors' and 'all'")
+        if self._live is not None and not self._live.done.done():
+            raise RunNotFinished(f"run {self.name} has not finished; wait for it or cancel it, then retry")
+        if self._prepared is None:
+            raise ConfigError(
+                f"run {self.name} was loaded from disk; run its cell again, as vf.evaluate(..., "
+                f"dir={str(self.dir)!r}): what failed or was cancelled runs again, the rest is taken over"
+            )
+        again = self._prepared.again(cancelled=what == "all").start()
+        self._live, self._prepared, self.notes = again._live, again._prepared, again.notes
         return self
 
     def close(self) -> None:

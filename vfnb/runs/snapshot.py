@@ -43,7 +43,7 @@ def snapshot(
         rows = [row for row in found if row.end_state is not None]
         running = len(found) - len(rows)
         total = max(int(meta.get("planned", 0)), len(found))
-        state, reason = _stored_state(meta), str(meta.get("reason", ""))
+        state, reason = _stored_state(meta, reader), str(meta.get("reason", ""))
         reused, elapsed, eta = 0, None, None
     return RunView(
         name=name,
@@ -76,8 +76,10 @@ def _live_state(live: Live) -> RunState:
     return "cancelled" if live.reason else "finished"
 
 
-def _stored_state(meta: dict[str, Any]) -> RunState:
+def _stored_state(meta: dict[str, Any], reader: RunReader) -> RunState:
     stored = meta.get("state")
     if stored == "finished":
         return "finished"
-    return "cancelled" if stored == "stopped" else "running"
+    if stored == "stopped":
+        return "cancelled"
+    return "running" if reader.unfinished_state == "running" else "interrupted"

@@ -100,6 +100,8 @@ class Prepared:
     fresh: bool
     origin: dict[str, Any] = field(default_factory=dict)
     """What the run came from, for its file."""
+    keep_cancelled: bool = False
+    """Only rollouts that ended by an error run again, not those that were cancelled."""
 
     def start(self) -> Run:
         """Match with what is on disk, start, return.
@@ -109,6 +111,11 @@ class Prepared:
             StoreLocked: another process writes it.
         """
         return start_together([self], self.concurrency)[0]
+
+    def again(self, *, cancelled: bool) -> Prepared:
+        """The same once more in its folder: what failed runs again, and what was cancelled if so wished."""
+        budget = Budget(self.budget.max_tokens, self.budget.max_cost)
+        return replace(self, budget=budget, resume=True, fresh=False, keep_cancelled=not cancelled)
 
     def placed(self, folder: Path) -> Prepared:
         """The same in another folder."""
@@ -246,7 +253,7 @@ async def _open(run: Prepared, slots: Slots) -> tuple[Live, list[str]]:
                         f"{run.folder} already has rollouts and resume=False; use fresh=True or another dir="
                     )
         write_config(store.config_path, run.config)
-        reuse = await take_over(store, run.units, run.agent.scoring)
+        reuse = await take_over(store, run.units, run.agent.scoring, keep_cancelled=run.keep_cancelled)
     except BaseException:
         store.close()
         raise

@@ -191,7 +191,10 @@ class Study(RunGroup):
             taskset=str(self._about.get("taskset", "")),
             axes=tuple(self.axes),
             cells=tuple(self._cells()),
-            state=next((one for one in ("running", "failed", "cancelled") if one in states), "finished"),
+            state=next(
+                (one for one in ("running", "failed", "interrupted", "cancelled") if one in states),
+                "finished",
+            ),
             running=sum(view.running for view in views.values()),
             reused=sum(view.reused for view in views.values()),
             elapsed_s=max(times, default=None),

@@ -20,7 +20,7 @@ import msgspec
 
 from vfnb.errors import StoreError, StoreLocked
 
-__all__ = ["HEARTBEAT_S", "STALE_S", "Owner", "RunLock", "read_owner"]
+__all__ = ["HEARTBEAT_S", "STALE_S", "Owner", "RunLock", "is_held", "read_owner"]
 
 HEARTBEAT_S = 10.0
 """Seconds between two heartbeats of a living owner."""
@@ -103,6 +103,19 @@ def read_owner(path: Path) -> Owner | None:
         return _parse(path.read_bytes())
     except FileNotFoundError:
         return None
+
+
+def is_held(path: Path) -> bool:
+    """Whether a living owner holds the lock at `path`, as far as can be told without taking it."""
+    owner = read_owner(path)
+    if owner is None or _gone(owner):
+        return False
+    if owner.host == socket.gethostname() and owner.space == _space():
+        return True
+    try:
+        return time.time() - path.stat().st_mtime <= STALE_S
+    except OSError:  # released meanwhile
+        return False
 
 
 def _flock(fd: int, flags: int) -> bool | None:

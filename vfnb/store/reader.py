@@ -17,7 +17,8 @@ import msgspec
 from vfnb.errors import StoreError, VfnbError
 from vfnb.store.codec import decode_delta, decompress, merge
 from vfnb.store.connect import connect_reader
-from vfnb.store.layout import DATABASE_NAME
+from vfnb.store.layout import DATABASE_NAME, LOCK_NAME
+from vfnb.store.lock import is_held
 from vfnb.store.rows import EpisodeRow, ScoreRow, ScoreVersion, TaskRow, TraceHead, Unit
 from vfnb.store.schema import journal_range
 from vfnb.store.skim import Skim, skim_pack, skim_trace
@@ -119,6 +120,11 @@ class RunReader:
     def complete(self) -> bool:
         """Whether the run was marked finished and no rollout is running."""
         return self.meta().get("state") == "finished" and self.counts().get("running", 0) == 0
+
+    @property
+    def unfinished_state(self) -> str:
+        """What a rollout without an end is: `running`, or `interrupted` if nobody writes the run any more."""
+        return "running" if is_held(self.dir / LOCK_NAME) else "interrupted"
 
     def counts(self) -> dict[str, int]:
         """Traces by state, superseded attempts apart."""

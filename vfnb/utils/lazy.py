@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from types import ModuleType
 from typing import Any
 
-__all__ = ["lazy"]
+__all__ = ["call_room", "lazy"]
 
 
 def lazy(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
@@ -26,3 +28,13 @@ def lazy(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
         return value
 
     return get
+
+
+def call_room(package: str, module: str, name: str) -> None:
+    """Make a package callable: calling it calls a function of one of its modules, loaded then."""
+
+    class Room(ModuleType):
+        def __call__(self, *args: Any, **kwargs: Any) -> Any:
+            return getattr(import_module(f"{package}.{module}"), name)(*args, **kwargs)
+
+    sys.modules[package].__class__ = Room
