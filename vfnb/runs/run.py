@@ -19,24 +19,21 @@ from vfnb.runs.live import Live
 from vfnb.runs.manifest import COMPARISON, STUDY
 from vfnb.runs.rows import stored_rows
 from vfnb.runs.snapshot import snapshot
+from vfnb.runs.tables import Tables
 from vfnb.runs.traces import TraceList
 from vfnb.store import CONFIG_NAME, RunReader, RunStore, is_run
 
 if TYPE_CHECKING:
     import networkx as nx
-    import pandas as pd
-    import pyarrow as pa
 
     from vfnb.clients import ModelClient
     from vfnb.exchange.credit import Advantage
     from vfnb.exchange.notes import ExportReport
     from vfnb.exchange.training import SampleList
     from vfnb.lab.figures import Plot
-    from vfnb.lab.calibration import Calibration
     from vfnb.lab.rescored import Rescored
     from vfnb.lab.rows import Row
     from vfnb.lab.sample import Samples
-    from vfnb.lab.stats import Summary
     from vfnb.lab.views import RunView
     from vfnb.lab.widgets.lab import RewardLab
     from vfnb.lab.widgets.runs import RunTable
@@ -51,7 +48,7 @@ __all__ = ["Run", "load"]
 WAKE_S = 0.2  # how often an awaiting cell looks whether it was interrupted
 
 
-class Run:
+class Run(Tables):
     """The rollouts of one evaluation.
 
     Before the end, everything below is a snapshot of what is stored by then (`complete` is False).
@@ -104,96 +101,7 @@ class Run:
         engine = getattr(self._live.agent.client, "engine", None) if self._live else None
         return TraceList(self._reader, self._mark, engine and engine.tokenizer, self._version)
 
-    @property
-    def rewards(self) -> pd.DataFrame:
-        """A row per rollout: a column per reward and metric, and `reward, task, rollout, ok, stop, error`."""
-        from vfnb.lab.frames import rewards
-
-        return self._marked(rewards(self._reader, self._version))
-
-    @property
-    def tasks(self) -> pd.DataFrame:
-        """A row per task: scored rollouts, errors, mean reward, its error and variance, pass rate."""
-        from vfnb.lab.tables import task_table
-
-        return self._marked(task_table(self._rows()))
-
-    @property
-    def summary(self) -> Summary:
-        """Mean reward with standard error and interval, pass@k, and errors apart."""
-        return self.summarise()
-
-    def summarise(self, *, threshold: float = 1.0, level: float = 0.95) -> Summary:
-        """The summary with another reward that counts as a pass, or another level of the intervals."""
-        from vfnb.lab.stats import summarise
-
-        return summarise(self._rows(), planned=self._planned(), threshold=threshold, level=level)
-
-    def frame(
-        self, level: str = "traces", *, columns: Sequence[str] | None = None, where: str | None = None
-    ) -> pd.DataFrame:
-        """One level of the run as a table.
-
-        Args:
-            level: `runs`, `episodes`, `traces`, `branches`, `messages`, `calls`, `tokens`, `errors` or `judges`.
-            columns: only these; `vf.schema(level)` lists them.
-            where: SQL over those columns, such as `"reward < 0.5 AND turns > 3"`.
-
-        Raises:
-            ConfigError: an unknown level or column, or a condition that is not one.
-        """
-        from vfnb.lab.frames import frame
-
-        return self._marked(frame(self._reader, level, columns, where, version=self._version))
-
-    def arrow(
-        self, level: str = "traces", *, columns: Sequence[str] | None = None, where: str | None = None
-    ) -> pa.Table:
-        """The same as an Arrow table, for polars, DuckDB or a Parquet file.
-
-        Raises:
-            MissingExtra: pyarrow is not installed.
-            ConfigError: as `frame`.
-        """
-        from vfnb.lab.arrow import arrow_table
-
-        return arrow_table(self.frame(level, columns=columns, where=where))
-
-    def labels(self) -> pd.DataFrame:
-        """The labels that traces were given (`trace.label`): a row for each trace and name, the last value."""
-        from vfnb.lab.labelled import label_table
-
-        return self._marked(label_table(self._reader))
-
-    def calibrate(self, score: str, label: str, *, threshold: float | None = None) -> Calibration:
-        """How far a reward, a metric or a judge agrees with a label.
-
-        Args:
-            score: a column of `rewards`, or `reward`.
-            label: the name of a label, truth values or numbers.
-            threshold: the score (and the label, if it is no truth value) counts as yes from here on; 0.5 for truth
-                values, None compares numbers as they are.
-
-        Raises:
-            ConfigError: there is no such score or label, or no trace has both.
-        """
-        from vfnb.lab.calibration import calibrate
-
-        return calibrate(self.rewards, self.labels(), score, label, threshold)
-
     # Scores
-
-    @property
-    def version(self) -> int:
-        """The score version that is shown: the newest one, or the one that `use` has chosen."""
-        return self._reader.newest() if self._version is None else self._version
-
-    @property
-    def scores(self) -> pd.DataFrame:
-        """The score versions, oldest first: label, time, traces, errors, mean reward, weights."""
-        from vfnb.lab.versions import version_table
-
-        return self._marked(version_table(self._reader))
 
     def use(self, version: int) -> Run:
         """The same run with the scores of one version in rewards, summary, frames, traces, samples and exports.
@@ -583,10 +491,6 @@ class Run:
 
     def _view(self) -> RunView:
         return snapshot(self.name, self.dir, self.config, self._live, self._reader, self.notes, self._rows())
-
-    def _marked(self, frame: pd.DataFrame) -> pd.DataFrame:
-        frame.attrs["complete"] = self.complete
-        return frame
 
     def _progress(self, *, quiet: bool = False) -> Any:
         from vfnb.lab.progress import Progress
