@@ -1,6 +1,6 @@
 """A finished run of many traces: opening it and its frames.
 
-python -m benchmarks.ours.fleet build FOLDER TRACES
+python -m benchmarks.ours.fleet build FOLDER TRACES [MESSAGES]
 python -m benchmarks.ours.fleet read FOLDER
 """
 
@@ -16,8 +16,8 @@ from benchmarks.processes import rss_mb
 MESSAGES = 20
 
 
-async def build(folder: str, count: int) -> None:
-    """Traces of 20 short messages with two rewards and a metric."""
+async def build(folder: str, count: int, messages: int = MESSAGES) -> None:
+    """Traces of short messages with two rewards and a metric."""
     from vfnb.store import RunStore
     from vfnb.trace import ModelCall, Reward, identity
     from vfnb.types import AssistantMessage, Usage, UserMessage
@@ -28,7 +28,7 @@ async def build(folder: str, count: int) -> None:
         trace.rollout = index % 10
         await begin(store, trace)
         parent = -1
-        for turn in range(MESSAGES // 2):
+        for turn in range(messages // 2):
             question = UserMessage(
                 content=f"Question {turn} of trace {index}: what follows from {index * turn}?"
             )
@@ -76,7 +76,7 @@ if __name__ == "__main__":
     if sys.argv[1] == "build":
         from vfnb import loops
 
-        loops.engine().run(build(sys.argv[2], int(sys.argv[3])))
+        loops.engine().run(build(sys.argv[2], *map(int, sys.argv[3:])))
         print("{}")
     else:
         print(json.dumps(read(sys.argv[2])))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from benchmarks import tools
 from benchmarks.measure import Row
-from benchmarks.rows import disk, fleet, recording, relaying, rollouts, starting, tokens
+from benchmarks.rows import disk, fleet, recording, relaying, rescoring, rollouts, starting, tokens
 
 __all__ = ["ROWS"]
 
@@ -16,5 +16,6 @@ ROWS: list[Row] = [
     *disk.ROWS,
     *fleet.ROWS,
     *tokens.ROWS,
+    *rescoring.ROWS,
     *tools.ROWS,
 ]
