@@ -13,6 +13,7 @@ __all__ = ["LATE", "late"]
 LATE: dict[str, str] = {
     "Trace.graph": "vfnb.lab.graphs:trace_graph",
     "Trace.plot": "vfnb.lab.trace_figures:plot_trace",
+    "Diff.view": "vfnb.lab.widgets.diffs:diff_view",
     "Trace.view": "vfnb.lab.widgets.trace:trace_view",
     "Trace.verify_tokens": "vfnb.lab.token_check:verify_tokens",
     "Trace.bundle": "vfnb.lab.display:trace_bundle",

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
-import pytest
+from support.addition import taskset
 from support.bigrun import token_trace
 from support.html_rules import check_bundle
 from support.talks import bushy, failed, family
 from support.views import HOSTILE
 
+import vfnb as vf
 from vfnb.lab.widgets.base import WIDGET
 from vfnb.lab.widgets.details import MAX_TEXT, detail
 from vfnb.lab.widgets.outline import outline
-from vfnb.lab.widgets.spans import spans
 from vfnb.trace import ModelCall, Trace, identity
 from vfnb.types import AssistantMessage, Tool, UserMessage
 
@@ -125,11 +126,10 @@ def test_the_view_carries_the_twin_of_the_trace_and_a_short_repr() -> None:
     assert len(repr(view)) < 160
 
 
-@pytest.mark.parametrize(
-    ("left", "right"),
-    [("", ""), ("same words", "same words"), ("a b c", "a x c"), ("", "new"), ("x " * 5000, "y " * 5000)],
-)
-def test_spans_give_both_texts_back(left: str, right: str) -> None:
-    made = spans(left, right)
-    assert "".join(text for kind, text in made if kind != "right") == left
-    assert "".join(text for kind, text in made if kind != "left") == right
+def test_tokens_have_texts_where_the_tokenizer_is_known(tmp_path: Path) -> None:
+    run = vf.evaluate(taskset(1), model=vf.Embedded(), dir=tmp_path / "run").wait(quiet=True)
+    trace = run.traces[0]
+    sampled = next(node for node in trace.dag.nodes if node.sampled)
+    found = detail(trace, "tokens", sampled.index)
+    assert trace.last_reply in "".join(found["texts"])
+    assert len(found["texts"]) == len(found["ids"])

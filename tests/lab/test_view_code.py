@@ -11,7 +11,7 @@ from support.node import node_program, run_module
 
 from vfnb.lab.widgets import base
 
-VIEWS = {"trace": "TraceView", "runs": "RunTable", "lab": "RewardLab"}
+VIEWS = {"trace": "TraceView", "runs": "RunTable", "lab": "RewardLab", "diffs": "DiffView"}
 MODEL = """
 import assert from "node:assert";
 class Model {

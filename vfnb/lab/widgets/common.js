@@ -7,6 +7,8 @@ function h(tag, attributes, ...children) {
     else if (value === true) node.setAttribute(name, "");
     else if (value !== false && value !== null && value !== undefined) node.setAttribute(name, String(value));
   }
+  // JupyterLab's shortcuts stay away from an element with this mark; it has to be on the focused element itself.
+  if (/^(button|input|select)$/.test(tag) || (attributes && "tabindex" in attributes)) node.setAttribute("data-lm-suppress-shortcuts", "true");
   node.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
   return node;
 }

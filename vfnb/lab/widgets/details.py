@@ -6,8 +6,10 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from vfnb.errors import MissingExtra
+from vfnb.lab.diff import spans_of
 from vfnb.lab.messages import full_text, parts_of
-from vfnb.lab.widgets.spans import spans
+from vfnb.lab.spelling import Spelling
 from vfnb.lab.words import clip, count, listing, money, plain, seconds
 from vfnb.trace.causes import forks
 from vfnb.types import AssistantMessage
@@ -154,13 +156,25 @@ def _tokens(trace: Trace, number: int) -> dict[str, Any]:
         return {"ids": []}
     end = min(node.end, node.start + MAX_TOKENS)
     rows = slice(node.start, end)
+    ids = columns.ids[rows].tolist()
     return {
-        "ids": columns.ids[rows].tolist(),
+        "ids": ids,
+        "texts": _texts(trace, ids),
         "sampled": columns.mask[rows].astype(int).tolist(),
         "logprobs": [round(value, 4) for value in columns.logprobs[rows].tolist()],
         "lead": node.lead,
         "cut": node.end - end,
     }
+
+
+def _texts(trace: Trace, ids: list[int]) -> list[str] | None:
+    """What the tokens say, where the tokenizer is known and installed."""
+    source = trace.dag.tokenizer
+    try:
+        tokenizer = None if source is None else source()
+    except MissingExtra:
+        return None
+    return None if tokenizer is None else [plain(text) for text in Spelling(tokenizer).texts(ids)]
 
 
 def _fork(trace: Trace, number: int) -> dict[str, Any]:
@@ -181,5 +195,5 @@ def _fork(trace: Trace, number: int) -> dict[str, Any]:
             ]
         ),
         "older": left.index if left else -1,
-        "spans": spans(*map(_shown, texts)),
+        "spans": [list(span) for span in spans_of(*map(_shown, texts))],
     }

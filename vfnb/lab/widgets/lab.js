@@ -25,7 +25,7 @@ function rewardLab(model, root) {
   const store = button("store as a new version", "run the line of code", () => put(model, { asked: model.get("asked") + 1 }));
   const reset = button("reset", "back to the stored weights", () => put(model, { weights: {}, thresholds: {} }));
   const below = h("div", { class: "vfnb-below" }, h("div", { class: "vfnb-bar" }, h("span", { class: "vfnb-push" }), button("close trace", "close the trace below", () => put(model, { opened: "" }))));
-  const main = h("div", { "data-lm-suppress-shortcuts": "true" }, h("div", { class: "vfnb-bar vfnb-title" }, h("b", {}, "Reward lab"), h("span", { class: "vfnb-push" }), reset),
+  const main = h("div", {  }, h("div", { class: "vfnb-bar vfnb-title" }, h("b", {}, "Reward lab"), h("span", { class: "vfnb-push" }), reset),
     h("div", { class: "vfnb-lab-split" }, h("div", {}, rows, h("div", { class: "vfnb-code" }, line, h("div", {}, store, " ", stored))), h("div", {}, drawn, alarms)),
     h("div", { class: "vfnb-lab-split" }, flips, grid));
   root.append(main, below);

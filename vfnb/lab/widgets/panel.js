@@ -443,7 +443,7 @@ function tracePanel(model, root) {
     h("span", { class: "vfnb-push" }), fold, button("−", "zoom out (-)", () => canvas.zoomBy(0.7)), button("+", "zoom in (+)", () => canvas.zoomBy(1.4)), button("fit", "show the whole graph (0)", () => canvas.fit()));
   const left = h("div", { class: "vfnb-where" }, canvas.box, h("div", { class: "vfnb-key vfnb-dim" }, "■ system ● user ◆ assistant ▲ tool ✕ other · filled: sampled · dotted: related"), about.box);
   const right = h("div", { class: "vfnb-read" }, h("div", { class: "vfnb-bar" }, branches), talk.box);
-  const main = h("div", { class: "vfnb-panel", "data-lm-suppress-shortcuts": "true" }, head, errors, bar, h("div", { class: "vfnb-split" }, left, right), said);
+  const main = h("div", { class: "vfnb-panel" }, head, errors, bar, h("div", { class: "vfnb-split" }, left, right), said);
   root.append(main);
 
   function header() {

@@ -24,7 +24,7 @@ function runTable(model, root) {
   const table = h("div", { class: "vfnb-rows", tabindex: -1 }, h("table", { "aria-label": "rollouts" }, h("thead", {}, top), body));
   const close = button("close trace", "close the trace below", () => put(model, { opened: "" }));
   const below = h("div", { class: "vfnb-below" }, h("div", { class: "vfnb-bar" }, h("span", { class: "vfnb-push" }), close));
-  const main = h("div", { "data-lm-suppress-shortcuts": "true" }, head, alarms, bar, problem, table);
+  const main = h("div", {  }, head, alarms, bar, problem, table);
   root.append(main, below);
   const panel = tracePanel(model, below);
 
