@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,7 +19,10 @@ pytestmark = [pytest.mark.real, pytest.mark.timeout(300)]
 SET_UP = f"""
 import sys
 sys.path.insert(0, {str(ROOT / "tests")!r})
+import time
+import vfnb as vf
 from support.talks import bushy, family
+from support.wordy import WordyTaskset, speaker
 """
 # Resolves with the milliseconds from the start of the cell to the drawn graph.
 OPEN_JS = """async () => {
@@ -139,4 +143,61 @@ def test_reopened_untrusted_it_shows_the_twin(tmp_path: Path) -> None:
         opened.expect(".jp-OutputArea-output .vfnb-trace img", ".vfnb-trace details")
         opened.settle()
         assert opened.page.locator(".vfnb-trace-view").count() == 0
+        assert opened.problems == []
+
+
+def test_a_run_is_followed_while_another_cell_sleeps_and_rewards_are_moved(tmp_path: Path) -> None:
+    notebook = write_notebook(
+        tmp_path / "run.ipynb",
+        SET_UP,
+        "run = vf.evaluate(WordyTaskset(), model=speaker(wait_s=1.5), rollouts=6, concurrency=4, dir='live')",
+        "view = run.view()\nview",
+        "time.sleep(5)\nslept = True",
+        "run.wait(quiet=True)\nlab = run.reward_lab()\nlab",
+        "vf.diff(run.traces[0], run.traces[1]).view()",
+        "time.sleep(60)",
+    )
+    with notebook_page(notebook, chromium=chromium(), timeout_s=240) as opened:
+        page = opened.page
+        opened.wait_idle()
+        run_all = "() => { window.jupyterapp.commands.execute('notebook:run-all-cells'); }"
+        page.evaluate(run_all)
+        table = page.locator(".vfnb-run-view")
+        expect(table.locator("tbody tr").first).to_be_attached(timeout=60_000)
+        # The kernel sleeps in cell 4 now; what is done still grows.
+        done = table.locator("[data-done]")
+        sleeping = page.locator(".jp-CodeCell").nth(3).locator(".jp-InputPrompt")
+        expect(sleeping).to_have_text("[*]:", timeout=60_000)
+        seen = set()
+        while sleeping.inner_text() == "[*]:":
+            seen.add(done.get_attribute("data-done"))
+            page.wait_for_timeout(100)
+        assert len(seen) >= 3
+        # The reward lab: a slider by keyboard, and the chart.
+        slider = page.get_by_role("slider", name="weight of thorough")
+        slider.scroll_into_view_if_needed(timeout=60_000)
+        expect(page.locator(".vfnb-diff-view .vfnb-line").first).to_be_attached(timeout=60_000)
+        # The kernel sleeps again, for a minute: an interrupt gives the prompt back.
+        last = page.locator(".jp-CodeCell").nth(6).locator(".jp-InputPrompt")
+        expect(last).to_have_text("[*]:", timeout=60_000)
+        begin = time.monotonic()
+        page.evaluate("() => { window.jupyterapp.commands.execute('notebook:interrupt-kernel'); }")
+        expect(last).to_have_text("[7]:", timeout=10_000)
+        assert time.monotonic() - begin < 2
+        opened.wait_idle()
+        chart = page.locator(".vfnb-lab-view svg.vfnb-chart")
+        before = chart.get_attribute("data-after")
+        slider.focus()
+        for _ in range(12):
+            page.keyboard.press("ArrowLeft")
+        expect(page.locator(".vfnb-code code")).to_contain_text("'thorough': 0.38")
+        expect(chart).not_to_have_attribute("data-after", before or "")
+        # A click on a rollout opens it below; a filter leaves some.
+        table.get_by_role("searchbox", name="filter the rollouts").fill("correct = 1")
+        expect(table.locator("tbody tr")).not_to_have_count(48)
+        table.locator("tbody tr").first.click()
+        expect(table.locator(".vfnb-card").nth(1)).to_contain_text("yes")
+        page.locator(".vfnb-diff-view").get_by_role("button", name="next difference").click()
+        expect(page.locator(".vfnb-diff-view .vfnb-line[aria-current]")).to_be_attached()
+        opened.settle()
         assert opened.problems == []
