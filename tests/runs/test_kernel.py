@@ -87,6 +87,25 @@ def test_an_interrupt_cancels_a_comparison(kernel: Kernel, tmp_path: Path, wait:
     assert "4 of 4" in last["content"]["data"]["text/plain"]
 
 
+@pytest.mark.parametrize("wait", ["study.wait()", "await study"])
+def test_an_interrupt_cancels_a_study_and_its_view_says_so(kernel: Kernel, tmp_path: Path, wait: str) -> None:
+    axes = "axes={'sampling.temperature': [0, 1, 2]}, concurrency=4"
+    made = f"study = vf.study(taskset(4), {axes}, dir={str(tmp_path / 'study')!r}, model="
+    kernel.run(f"{made}vf.Scripted(add, latency=60))")
+    seconds, kind = interrupt(kernel, wait, after=1.5)
+    assert seconds < 2 and kind in ("KeyboardInterrupt", "CancelledError")
+    kernel.run("study.cancel()\nassert study.settings.cancelled.sum() == 4, study.settings")
+    kernel.messages.clear()
+    kernel.run(f"{made}vf.Scripted(add))\nstudy.wait()")
+    assert not kernel.of_type("execute_result")  # the view of the wait is there already
+    assert len(kernel.of_type("display_data")) == 1
+    last = kernel.of_type("update_display_data")[-1][1]["content"]["data"]
+    assert "3 settings" in last["text/plain"] and "12 of 12 rollouts" in last["text/plain"]
+    kernel.messages.clear()
+    kernel.run("study")
+    assert "finished" in kernel.of_type("display_data")[0][1]["content"]["data"]["text/html"]
+
+
 def test_a_displayed_run_is_live_while_another_cell_sleeps(kernel: Kernel, tmp_path: Path) -> None:
     shown = kernel.run(
         "run = vf.evaluate(taskset(12), model=vf.Scripted(add, latency=0.2), concurrency=2, "

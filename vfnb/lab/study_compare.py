@@ -10,7 +10,8 @@ import pandas as pd
 from vfnb.errors import ConfigError
 from vfnb.lab.contrast import CORRECTIONS, Contrasts, contrast
 from vfnb.lab.schema import nearest
-from vfnb.lab.study_data import StudyCell, Values, axis_names, measure, rollouts, shared_unit
+from vfnb.lab.study_cells import StudyCell, axis_names
+from vfnb.lab.study_data import Values, measure, rollouts, shared_unit
 from vfnb.lab.words import listing
 
 __all__ = ["Chosen", "compare_settings"]

@@ -5,19 +5,17 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import pandas as pd
 
 from vfnb.errors import ConfigError
 from vfnb.lab.frames import frame, rewards
-from vfnb.lab.intervals import Estimate, estimate, pass_at_k
-from vfnb.lab.rows import Row
+from vfnb.lab.intervals import pass_at_k
 from vfnb.lab.schema import nearest
-from vfnb.store.reader import RunReader
+from vfnb.lab.study_cells import StudyCell, axis_names, reward_of
 
-__all__ = ["StudyCell", "Values", "axis_names", "measure", "rollouts", "settings_table", "shared_unit"]
+__all__ = ["Values", "measure", "rollouts", "settings_table", "shared_unit"]
 
 _HEADLINE = ("trace", "task_idx", "task_name", "state", "turns", "tokens_in", "tokens_out", "cost", "time_s")
 _TAIL = ("turns", "tokens_in", "tokens_out", "cost", "time_s")
@@ -36,26 +34,6 @@ _KINDS = {
 _PASS = re.compile(r"pass@(\d+)")
 _ENDED_WELL = frozenset(_TAIL)
 """Measures of rollouts that ended in order; rewards and metrics have their own missing values."""
-
-
-@dataclass(frozen=True)
-class StudyCell:
-    """One setting of a study."""
-
-    name: str
-    values: Mapping[str, Any]
-    """Its place on the axes, by column."""
-    planned: int
-    """Rollouts."""
-    reader: RunReader | None = None
-    """Its run; None if it has not begun."""
-    rows: Sequence[Row] = field(default=())
-    """Its rollouts that ended."""
-
-
-def axis_names(cells: Sequence[StudyCell]) -> list[str]:
-    """The columns of the axes."""
-    return list(dict.fromkeys(name for cell in cells for name in cell.values))
 
 
 def _kind(values: Iterable[Any]) -> str:
@@ -135,12 +113,6 @@ def settings_table(cells: Sequence[StudyCell]) -> pd.DataFrame:
         kind = "Int64" if name in ("n", "scored", "errors", "cancelled") else "Float64"
         columns[name] = _array((row[name] for row in rows), kind)
     return pd.DataFrame(columns)
-
-
-def reward_of(cell: StudyCell) -> Estimate:
-    """Mean reward of a setting with its interval, clustered by task."""
-    scored = [row for row in cell.rows if row.outcome == "scored"]
-    return estimate([float(row.reward or 0.0) for row in scored], [row.task for row in scored])
 
 
 def _setting(cell: StudyCell) -> dict[str, Any]:

@@ -13,7 +13,8 @@ from vfnb.lab.intervals import estimate
 from vfnb.lab.means import MAX_LINES, Line, Means, Panel, Point, means_chart
 from vfnb.lab.paired import normalised
 from vfnb.lab.schema import nearest
-from vfnb.lab.study_data import StudyCell, Values, axis_names, measure, rollouts, settings_table, shared_unit
+from vfnb.lab.study_cells import StudyCell, axis_names
+from vfnb.lab.study_data import Values, measure, rollouts, settings_table, shared_unit
 from vfnb.lab.text import columns, lines
 from vfnb.lab.words import number
 
@@ -59,7 +60,7 @@ def plot_study(
     values = {key: _pooled(found, settings) for key, settings in groups.items()}
     failed = table[table["state"] == "error"].groupby("setting").size()
     errors = {key: sum(int(failed.get(one, 0)) for one in settings) for key, settings in groups.items()}
-    means = _means(values, errors, y, x, level)
+    means = _means(values, errors, (facet, color, x), y, level)
     left = [name for name in names[:-1] if name not in (x, color, facet) and x != "setting"]
     varied = [name for name in left if len({str(cell.values.get(name)) for cell in cells}) > 1]
     title = f"{y} by " + ", ".join(name for name in (x, color, facet) if name)
@@ -115,7 +116,11 @@ def _pooled(values: Values, settings: Sequence[str]) -> dict[str, list[float]]:
 
 
 def _means(
-    values: Mapping[Key, Mapping[str, list[float]]], errors: Mapping[Key, int], y: str, x: str, level: float
+    values: Mapping[Key, Mapping[str, list[float]]],
+    errors: Mapping[Key, int],
+    axes: tuple[str | None, str | None, str],
+    y: str,
+    level: float,
 ) -> Means:
     halves = _paired(values, level)
     xs = list(dict.fromkeys(key[2] for key in values))
@@ -134,15 +139,15 @@ def _means(
                 )
                 failed = f"{errors[key]} rollouts failed and do not count" if errors[key] else ""
                 points.append(Point(places[key[2]], _name(key[2]), mean, halves.get(key), failed))
-            drawn.append(Line("" if color is None else _name(color), tuple(points)))
-        panels.append(Panel("" if facet is None else _name(facet), tuple(drawn)))
+            drawn.append(Line(_named(axes[1], color), tuple(points)))
+        panels.append(Panel(_named(axes[0], facet), tuple(drawn)))
     if len(panels) > _MAX_PANELS or max(len(panel.lines) for panel in panels) > MAX_LINES:
         raise ConfigError(
             f"{len(panels)} panels of {len(panels[0].lines)} lines; at most {_MAX_PANELS} of {MAX_LINES} can be "
             "told apart: put the axis with most values on x"
         )
     ticks = sorted((place, _name(value)) for value, place in places.items())
-    return Means(y, x, numeric, tuple(ticks), tuple(panels))
+    return Means(y, axes[2], numeric, tuple(ticks), tuple(panels))
 
 
 def _paired(values: Mapping[Key, Mapping[str, list[float]]], level: float) -> dict[Key, float]:
@@ -152,6 +157,13 @@ def _paired(values: Mapping[Key, Mapping[str, list[float]]], level: float) -> di
     means = [[sum(tasks[task]) / len(tasks[task]) for task in sorted(shared)] for tasks in filled.values()]
     halves = normalised(means, level=level) if shared else None
     return dict(zip(filled, halves, strict=True)) if halves is not None else {}
+
+
+def _named(axis: str | None, value: Any) -> str:
+    """What a colour or a panel stands for; a number or a yes needs the name of its axis."""
+    if axis is None:
+        return ""
+    return _name(value) if isinstance(value, str) and value != "none" else f"{axis}={_name(value)}"
 
 
 def _name(value: Any) -> str:

@@ -8,8 +8,9 @@ from typing import Any
 from vfnb.lab.contrast_twin import difference_words, p_words
 from vfnb.lab.grid import Grid
 from vfnb.lab.intervals import estimate
+from vfnb.lab.study_cells import StudyCell, axis_names
 from vfnb.lab.study_compare import compare_settings
-from vfnb.lab.study_data import StudyCell, axis_names, measure, rollouts
+from vfnb.lab.study_data import measure, rollouts
 from vfnb.lab.words import count, money, number
 
 __all__ = ["study_table"]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from vfnb.lab.html import MAX_ROWS, MUTED, Page, badge, banner, esc, table
-from vfnb.lab.study_data import StudyCell, reward_of
+from vfnb.lab.study_cells import StudyCell, reward_of
 from vfnb.lab.text import columns, lines
 from vfnb.lab.views import RunState
 from vfnb.lab.words import count, listing, number, one_line, seconds

@@ -111,8 +111,8 @@ class Comparison(RunGroup):
         Raises:
             ConfigError: no such harness, number or correction, or nothing to compare with.
         """
+        from vfnb.lab.study_cells import StudyCell
         from vfnb.lab.study_compare import compare_settings
-        from vfnb.lab.study_data import StudyCell
 
         cells = [
             StudyCell(name, {"harness": name}, run._planned(), run._reader, run._rows())

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from vfnb.lab.figures import Plot
     from vfnb.lab.grid import Grid
     from vfnb.lab.progress import Progress
+    from vfnb.lab.study_cells import StudyCell
     from vfnb.lab.study_compare import Chosen
-    from vfnb.lab.study_data import StudyCell
     from vfnb.lab.study_twin import StudyView
 
 __all__ = ["Study"]
@@ -158,7 +158,7 @@ class Study(RunGroup):
         return frame
 
     def _cells(self) -> list[StudyCell]:
-        from vfnb.lab.study_data import StudyCell
+        from vfnb.lab.study_cells import StudyCell
 
         found = []
         for one in self._about["settings"]:

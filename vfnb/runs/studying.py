@@ -152,10 +152,10 @@ def _cells(fixed: Mapping[str, Any], axes: Sequence[Axis], design: str) -> dict[
 def _places(cells: Mapping[str, Cell]) -> dict[str, str]:
     """A folder for each setting: its name, as far as a file system takes it."""
     places = {name: folder_name(point) for name, (point, _) in cells.items()}
-    taken = list(places.values())
+    taken = [place.lower() for place in places.values()]  # some file systems know no capitals
     return {
         name: place
-        if len(place) <= 100 and taken.count(place) == 1
+        if len(place) <= 100 and taken.count(place.lower()) == 1
         else f"{place[:80]}-{digest(name, size=4)}"
         for name, place in places.items()
     }
