@@ -23,7 +23,7 @@ def each(notebooks: list[Path]) -> pytest.MarkDecorator:
 
 
 @each(QUICK)
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(240)
 def test_it_runs_and_every_result_has_twins(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
