@@ -134,6 +134,7 @@ def test_a_slider_changes_the_distribution_and_the_code_line(run: vf.Run) -> Non
     assert lab.result["before"] != lab.result["after"]
     assert lab.result["flipped"] > 0
     assert lab.code == "run.rescore(weights={'thorough': -1.0})"
+    assert lab.result["flips"][0]["task"].startswith("question ")
     json.dumps(lab.result, allow_nan=False)
     assert {"reward", "correct", "words", "tokens_out"} <= set(lab.result["names"])
 

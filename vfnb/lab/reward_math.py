@@ -55,6 +55,8 @@ class Scores:
     """float[n] by name, NaN where missing; also `tokens_out`, `turns` and `time_s`."""
     left_out: int = 0
     """Rollouts without a reward."""
+    titles: dict[str, str] = field(default_factory=dict)
+    """The tasks' names for people, by key."""
 
     @cached_property
     def groups(self) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:

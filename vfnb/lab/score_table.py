@@ -20,7 +20,7 @@ SIZES = ("tokens_out", "turns", "time_s")
 def score_table(reader: RunReader, version: int) -> Scores:
     """The rewards and metrics of the rollouts that have a reward in this version."""
     heads = reader.query(
-        "SELECT num, id, task_key, rollout, totals.reward FROM traces JOIN totals ON totals.trace = num "
+        "SELECT num, id, task_key, rollout, totals.reward, task_name FROM traces JOIN totals ON totals.trace = num "
         "AND totals.version = ? WHERE superseded = 0 AND totals.reward IS NOT NULL ORDER BY num",
         (version,),
     )
@@ -42,7 +42,7 @@ def score_table(reader: RunReader, version: int) -> Scores:
         columns[1][row] = np.nan if weight is None else weight
     names = [name for kind, name in found if kind == "reward"]
     pairs = [found["reward", name] for name in names]
-    _, ids, tasks, rollouts, reward = zip(*heads, strict=True) if heads else ((),) * 5
+    _, ids, tasks, rollouts, reward, titles = zip(*heads, strict=True) if heads else ((),) * 6
     return Scores(
         list(ids),
         list(tasks),
@@ -55,6 +55,7 @@ def score_table(reader: RunReader, version: int) -> Scores:
         {name: values for (kind, name), (values, _) in found.items() if kind == "metric"}
         | _sizes(reader, list(ids)),
         left_out=planned - size,
+        titles={key: title for key, title in zip(tasks, titles, strict=True) if title},
     )
 
 

@@ -86,6 +86,7 @@ function watchTheme(root, on, changed) {
     root.dataset.theme = dark ? "dark" : "light";
     root.classList.toggle("vfnb-dark", dark);
     changed();
+    setTimeout(changed, 300);  // styles of the new theme may still be on their way
   };
   const observer = new MutationObserver(() => setTimeout(look, 50));
   observer.observe(document.body, { attributes: true });

@@ -73,7 +73,7 @@ function rewardLab(model, root) {
     flips.replaceChildren(h("h4", {}, number(result.flipped) + " of " + number(result.pairs) + " pairs of a task in another order"), h("div", { class: "vfnb-rows" }, h("table", { "aria-label": "traces in another order" },
       h("thead", {}, h("tr", {}, ["task", "rollout", "before", "after", "place"].map((name) => h("th", { scope: "col" }, name)))),
       h("tbody", {}, result.flips.map((one) => h("tr", { tabindex: 0, "data-trace": one.id, on: { click: () => open(one.id), keydown: (event) => { if (event.key === "Enter") open(one.id); } } },
-        [one.task, one.rollout, short(one.before), short(one.after), one.ranks[0] + " → " + one.ranks[1] + (one.ranks[1] < one.ranks[0] ? " ▲" : " ▼")].map((text) => h("td", {}, String(text)))))))),
+        [one.task, one.rollout, short(one.before), short(one.after), one.ranks[0] + " → " + one.ranks[1] + (one.ranks[1] < one.ranks[0] ? " ▲" : one.ranks[1] > one.ranks[0] ? " ▼" : "")].map((text) => h("td", {}, String(text)))))))),
     ...(result.flips_total > result.flips.length ? [h("div", { class: "vfnb-dim" }, result.flips.length + " of " + number(result.flips_total) + " traces")] : []));
     grid.replaceChildren(h("h4", {}, "rank correlation"), h("div", { class: "vfnb-rows" }, h("table", { "aria-label": "rank correlation of rewards and sizes" },
       h("thead", {}, h("tr", {}, h("th", {}), result.names.map((name) => h("th", { scope: "col", title: name }, name)))),

@@ -12,6 +12,7 @@ from vfnb.lab.reward_lab_twin import lab_bundle
 from vfnb.lab.reward_math import Scores, correlations, histogram, outcome, rounded, suspects
 from vfnb.lab.widgets.base import script, style
 from vfnb.lab.widgets.trace import TracePanel
+from vfnb.lab.words import one_line
 
 if TYPE_CHECKING:
     from vfnb.trace import Trace
@@ -131,7 +132,9 @@ class RewardLab(TracePanel):
                 "flips": [
                     {
                         "id": scores.ids[flip.row],
-                        "task": scores.tasks[flip.row],
+                        "task": one_line(
+                            scores.titles.get(scores.tasks[flip.row], scores.tasks[flip.row]), 60
+                        ),
                         "rollout": scores.rollouts[flip.row],
                         "before": round(float(scores.reward[flip.row]), 4),
                         "after": round(float(made.reward[flip.row]), 4),

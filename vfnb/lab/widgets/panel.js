@@ -128,7 +128,7 @@ function graphCanvas(model, on, choose) {
       canvas.height = Math.round(height * ratio);
     }
     bound();
-    const pen = canvas.getContext("2d"), css = getComputedStyle(canvas);
+    const pen = canvas.getContext("2d"), css = getComputedStyle(canvas.closest(".vfnb-view"));
     const color = (name) => css.getPropertyValue("--vfnb-" + name).trim();
     const dim = color("dim"), accent = color("accent"), text = color("text"), paper = color("page");
     pen.setTransform(ratio, 0, 0, ratio, 0, 0);
