@@ -368,8 +368,14 @@ def test_a_judge_asked_several_times(run: vf.Run) -> None:
 
 
 def test_a_judge_that_gives_no_verdict_now_and_then(run: vf.Run) -> None:
-    turn = iter(range(1000))
-    judge = Opinion(client=vf.Scripted(lambda messages, tools: "1" if next(turn) % 3 else "hm"))
+    counts: dict[str, int] = {}
+
+    def say(messages: vf.Messages, tools: Any) -> str:
+        text = messages[-1].text
+        counts[text] = counts.get(text, 0) + 1
+        return "1" if counts[text] % 3 else "hm"  # of three questions about one trace never all
+
+    judge = Opinion(client=vf.Scripted(say))
     made = run.rescore(judges=[judge] * 3)
     assert not made.errors
     assert "12 of 36 answers of judges gave no verdict" in made.notes[0]

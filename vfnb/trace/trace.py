@@ -162,7 +162,7 @@ class Trace(BaseModel):
     @property
     def dag(self) -> MessageGraph:
         """The message graph."""
-        return self._dag
+        return self.__pydantic_private__["_dag"]  # type: ignore[index, no-any-return]  # 20 times as fast as `_dag`
 
     @property
     def state(self) -> Any:
@@ -176,25 +176,25 @@ class Trace(BaseModel):
     @property
     def nodes(self) -> NodeList:
         """The messages in order of creation, each once."""
-        return NodeList(self._dag)
+        return NodeList(self.dag)
 
     @property
     def calls(self) -> list[ModelCall]:
         """The model calls in order, as copies: writing on them changes nothing."""
-        return self._dag.copied_calls()
+        return self.dag.copied_calls()
 
     @property
     def branches(self) -> list[Branch]:
         """The root-to-leaf lines, oldest first."""
-        tips = list(self._dag.tips.items())
-        return [Branch(self._dag, index, start, leaf) for index, (start, leaf) in enumerate(tips)]
+        tips = list(self.dag.tips.items())
+        return [Branch(self.dag, index, start, leaf) for index, (start, leaf) in enumerate(tips)]
 
     @property
     def links(self) -> list[Link]:
         """What joins the branches beyond ancestry: summaries, tasks of subagents and their answers."""
         from vfnb.trace.links import links
 
-        return links(self._dag)
+        return links(self.dag)
 
     @property
     def main(self) -> Branch | None:
@@ -204,7 +204,7 @@ class Trace(BaseModel):
         if call is None or call.reply_node is None:
             return branches[0] if branches else None
         got = call.reply_node if call.shown_node is None else call.shown_node
-        start = self._dag.nodes[got].branch
+        start = self.dag.nodes[got].branch
         return next(branch for branch in branches if branch.id == start)
 
     @property
@@ -222,11 +222,11 @@ class Trace(BaseModel):
         if call is None or call.reply_node is None:
             return ""
         got = call.reply_node if call.shown_node is None else call.shown_node
-        return self._dag.nodes[got].message.text
+        return self.dag.nodes[got].message.text
 
     def _main_call(self) -> ModelCall | None:
         """The last delivered call with a reply; one that was declared a side matter only if there is no other."""
-        calls = self._dag.calls
+        calls = self.dag.calls
         aside = None
         for index in range(len(calls) - 1, -1, -1):
             call = calls[index]
@@ -238,14 +238,14 @@ class Trace(BaseModel):
         return aside
 
     def _aside(self, call: ModelCall) -> bool:
-        main = self._dag.calls[0].markers.get("agent")
+        main = self.dag.calls[0].markers.get("agent")
         kind = call.markers.get("kind")
         return kind in ("compaction", "side_call", "subagent") or call.markers.get("agent") != main
 
     @property
     def rewrites(self) -> list[Rewritten]:
         """What intercepts changed, in the order of the calls: each message before and after."""
-        return rewrites(self._dag)
+        return rewrites(self.dag)
 
     # Numbers
 
@@ -264,12 +264,12 @@ class Trace(BaseModel):
     @property
     def num_turns(self) -> int:
         """Calls with a complete reply."""
-        return self._dag.counters.turns
+        return self.dag.counters.turns
 
     @property
     def usage(self) -> Usage:
         """Tokens and cost of all calls; `cost` is None if no call has one."""
-        counters = self._dag.counters
+        counters = self.dag.counters
         return Usage(
             prompt_tokens=counters.prompt_tokens,
             completion_tokens=counters.completion_tokens,
@@ -363,7 +363,7 @@ class Trace(BaseModel):
         """
         from vfnb.trace.samples import samples
 
-        made = samples(self._dag, unused_compactions=unused_compactions)
+        made = samples(self.dag, unused_compactions=unused_compactions)
         reward = self.reward
         for sample in made:
             sample.trace_id, sample.episode_id, sample.group_id = self.id, self.episode_id, self.group_id
@@ -383,7 +383,7 @@ class Trace(BaseModel):
 
     def release(self) -> None:
         """Free what can be made again from the records. For traces that are finished and kept."""
-        self._dag.release()
+        self.dag.release()
 
     # Reaching up
 
@@ -417,7 +417,7 @@ class Trace(BaseModel):
         return late("Trace.bundle", self)
 
     def __repr__(self) -> str:
-        dag = self._dag
+        dag = self.dag
         parts = [f"{len(dag.nodes)} messages", f"{dag.counters.turns} turns"]
         if len(dag.tips) > 1:
             parts.append(f"{len(dag.tips)} branches")
@@ -490,7 +490,7 @@ class Trace(BaseModel):
         include, exclude = info.include, info.exclude
         return plain | {
             key: value
-            for key, value in dump_graph(self._dag).items()
+            for key, value in dump_graph(self.dag).items()
             if (include is None or key in include) and (exclude is None or key not in exclude)
         }
 
