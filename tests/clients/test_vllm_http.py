@@ -124,17 +124,23 @@ def test_settings_go_by_their_names(engines: Any) -> None:
     }
 
 
-def test_a_cpu_server_gets_no_seed_and_the_record_says_so(engines: Any) -> None:
-    with FakeVLLM(version="0.31.0+cpu") as server:
-        client = vf.TrainClient(engines(server, renderer="qwen3"))
-        with served(client) as rollout:
-            for _ in range(2):
-                assert (
-                    post(rollout, body([{"role": "user", "content": "3 + 4?"}], seed=3, max_tokens=5))[0][0]
-                    == 200
-                )
-        assert all("seed" not in sent["sampling_params"] for sent in server.asked("/inference/v1/generate"))
-        call = rollout.trace.calls[-1]
+def test_a_server_that_may_die_of_a_seed_gets_none_and_the_record_says_so(engines: Any) -> None:
+    for device in ("", "device_config=cpu, enable_chunked_prefill=True"):
+        with FakeVLLM(device=device) as server:
+            unseeded(server, engines)
+    with FakeVLLM(device="device_config=cpu, enable_chunked_prefill=False") as server:
+        asyncio.run(engines(server).generate(ids(), greedy(seed=3)))
+        assert server.asked("/inference/v1/generate")[-1]["sampling_params"]["seed"] == 3
+
+
+def unseeded(server: FakeVLLM, engines: Any) -> None:
+    client = vf.TrainClient(engines(server, renderer="qwen3"))
+    with served(client) as rollout:
+        for _ in range(2):
+            [(status, _)] = post(rollout, body([{"role": "user", "content": "3 + 4?"}], seed=3, max_tokens=5))
+            assert status == 200
+    assert all("seed" not in sent["sampling_params"] for sent in server.asked("/inference/v1/generate"))
+    call = rollout.trace.calls[-1]
     assert call.dropped == ["seed"] and "seed" not in call.sampling_sent
 
 

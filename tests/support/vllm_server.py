@@ -30,6 +30,7 @@ class FakeVLLM(ThreadServer):
         experts: form of routed experts: `"npy"` (vLLM), `"dict"` (prime-rl), or none.
         mask: give sampling masks.
         raw: log-probabilities from before temperature.
+        device: what it tells that it runs on; empty if it does not tell.
         twist: changes each answer before it is sent.
     """
 
@@ -42,13 +43,13 @@ class FakeVLLM(ThreadServer):
         mask: bool = False,
         raw: bool = False,
         limit: int = 2048,
-        version: str = "0.31.0",
+        device: str = "device_config=cuda",
         trainer: bool = False,
         twist: Any = None,
     ) -> None:
         super().__init__()
         self.shape, self.generate, self.experts, self.mask, self.raw = shape, generate, experts, mask, raw
-        self.limit, self.version, self.trainer, self.twist = limit, version, trainer, twist
+        self.limit, self.device, self.trainer, self.twist = limit, device, trainer, twist
         self.engine = vf.Embedded()
         self.image_tokens = 5
         self.requests: list[tuple[str, Any]] = []
@@ -70,8 +71,8 @@ class FakeVLLM(ThreadServer):
         if request.path == "/v1/models":
             card = {"id": "tiny", "object": "model", "max_model_len": self.limit, "root": "/models/tiny"}
             return web.json_response({"object": "list", "data": [card]})
-        if request.path == "/version":
-            return web.json_response({"version": self.version})
+        if request.path == "/server_info" and self.device:
+            return web.json_response({"vllm_config": f"model='tiny', {self.device}"})
         if request.path in _ADMIN:
             return self._admin(request.path, body)
         if self.failures:

@@ -293,7 +293,7 @@ class VLLM(ImageEngine):
 
     @property
     def seeds(self) -> bool:  # type: ignore[override]
-        """Whether requests may have seeds: not on somebody's server with a CPU, which dies of them (vLLM 0.31)."""
+        """Whether requests may have seeds: a CPU that chunks prefills dies of them (vLLM 0.31)."""
         return self._backend is None or self._backend.seeds
 
     # weights

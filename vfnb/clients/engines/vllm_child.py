@@ -17,25 +17,29 @@ CPU_VARIABLES = {
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",
 }  # GiB; no pinned threads
 _BATCHED = 2048  # tokens of a step: vLLM's own default on a CPU
+_WHOLE = (
+    8192  # the longest context whose prefills are done at once: vLLM tries the largest step when it starts
+)
 
 
 def cpu_settings(given: Mapping[str, Any], environment: MutableMapping[str, str]) -> dict[str, Any]:
     """Engine arguments for a CPU, and variables in `environment`; what the user has set stays.
 
-    Without them the worker claims nearly all memory and pins threads that spin. Prefills are not chunked: a chunk
-    rewinds the request's random generator, which fails on a CPU and ends the engine (vLLM 0.31, 0.32).
+    Without them the worker claims nearly all memory and pins threads that spin. With a `max_model_len` up to 8192
+    prefills are not chunked: a chunk rewinds the generator of a request with a seed, which fails on a CPU and ends
+    the engine (vLLM 0.31, 0.32).
     """
     for name, value in CPU_VARIABLES.items():
         environment.setdefault(name, value)
-    settings: dict[str, Any] = {"enforce_eager": True, "enable_chunked_prefill": False}
+    settings: dict[str, Any] = {"enforce_eager": True}
     limit = given.get("max_model_len")
-    if isinstance(limit, int):
-        settings["max_num_batched_tokens"] = max(limit, _BATCHED)
+    if isinstance(limit, int) and limit <= _WHOLE:
+        settings |= {"enable_chunked_prefill": False, "max_num_batched_tokens": max(limit, _BATCHED)}
     return settings
 
 
 def mend_cpu(platform: Any) -> None:
-    """Two things of vLLM on a CPU, before an engine is built; processes that it forks have them too."""
+    """Two things of vLLM on a CPU, before an engine is built."""
     _no_compiler(platform)
     _repack()
 
@@ -76,7 +80,9 @@ def main(arguments: list[str]) -> None:
             if _value(arguments, name) is None and f"--no-{_flag(name)[2:]}" not in arguments:
                 arguments.append(_written(name, value))
     sys.argv = ["vllm", *arguments]
-    runpy.run_module("vllm.entrypoints.openai.api_server", run_name="__main__", alter_sys=True)
+    runpy.run_module(
+        "vllm.entrypoints.openai.api_server", run_name="__main__"
+    )  # this file stays the main one
 
 
 def _flag(name: str) -> str:
@@ -104,3 +110,8 @@ def _value(arguments: list[str], name: str) -> Any:
 if __name__ == "__main__":
     del sys.path[0]  # this file's folder, which has a module of vLLM's name
     main(sys.argv[1:])
+elif __name__ == "__mp_main__":  # a process that the server has spawned: it begins with its main file
+    from vllm.platforms import current_platform
+
+    if current_platform.is_cpu():
+        mend_cpu(current_platform)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -67,7 +68,7 @@ class Server:
         self.root = ""
         """Where the server has its model from."""
         self.max_model_len: int | None = None
-        self.seeds = True
+        self.seeds = False
         """Whether requests may have seeds of their own."""
         self._generates: bool | None = None
         self._processed: bool | None = None
@@ -83,8 +84,7 @@ class Server:
         self.root = str(card.get("root") or "")
         length = card.get("max_model_len")
         self.max_model_len = length if isinstance(length, int) and length > 0 else None
-        version = await self._version()
-        self.seeds = "cpu" not in version
+        self.seeds = await self._takes_seeds()
         await self._probe()
 
     def _card(self, data: Any) -> Mapping[str, Any]:
@@ -102,12 +102,18 @@ class Server:
             status=404,
         )
 
-    async def _version(self) -> str:
+    async def _takes_seeds(self) -> bool:
+        """Whether it is known not to die of a request with a seed, as a CPU does that chunks its prefills.
+
+        Only a server in development mode tells what it runs on.
+        """
         try:
-            data = await self._get("/version")
+            data = await self._get("/server_info")
         except ModelError:
-            return ""
-        return str(data.get("version", "")) if isinstance(data, Mapping) else ""
+            return False
+        told = str(data.get("vllm_config", "")) if isinstance(data, Mapping) else ""
+        device = re.search(r"device_config=(\w+)", told)
+        return device is not None and (device[1] != "cpu" or "enable_chunked_prefill=False" in told)
 
     async def _probe(self) -> None:
         """Which route takes token ids."""
