@@ -124,10 +124,11 @@ async def alone(engine: vf.VLLM, folder: Path, found: dict[str, Any]) -> None:
         name: array + random.normal(size=array.shape) * array.std() * 0.3 for name, array in weights.items()
     }
     write_safetensors(other / "model.safetensors", noisy)
+    before = await engine.score(ids)
     await engine.update_weights(other)
     names.append(engine.identity())
     changed = await engine.generate(ids, greedy)
-    found["weights_change"] = gap(first, changed)
+    found["weights_change"] = float(np.abs(before - await engine.score(ids)).max())
     embedded = vf.Embedded(other)
     scores = await embedded.score([*ids, *changed.token_ids.tolist()])
     found["new_weights_gap"] = float(np.abs(scores[len(ids) :] - changed.logprobs).max())
