@@ -102,6 +102,8 @@ def test_vf_lists_the_runs(
         ("%%reward x --weight much\nreturn 1", "not a number"),
         ("%%reward x --on nothing\nreturn 1", "no run 'nothing'"),
         ("%%reward x --wait 1\nreturn 1", "usage"),
+        ("%%reward x'\nreturn 1", "No closing quotation"),
+        ("%%reward class\nreturn 1", "usage"),
         ("%vf nothing", "no 'nothing'"),
     ],
 )
@@ -113,3 +115,8 @@ def test_a_wrong_line_says_what_is_right(shell: InteractiveShell, cell: str, tol
 def test_a_mistake_in_the_cell_is_pythons_own(shell: InteractiveShell) -> None:
     with pytest.raises(SyntaxError):
         run(shell, "%%harness x\nreturn (1")
+
+
+def test_odd_white_space_stays_in_the_cell(shell: InteractiveShell) -> None:
+    run(shell, '%%reward odd\nx = \'a\u2028b\'\ny = """two\nlines"""\n\x0c\nreturn float(len(x + y))\n')
+    assert shell.user_ns["odd"](None) == 12.0

@@ -9,8 +9,8 @@
 from __future__ import annotations
 
 import ast
+import keyword
 import shlex
-import textwrap
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.error import UsageError
@@ -116,21 +116,25 @@ def _indented(cell: str) -> str:
         if isinstance(node, ast.Constant | ast.JoinedStr) and node.end_lineno
         for line in range(node.lineno + 1, node.end_lineno + 1)
     }
-    lines = cell.splitlines(keepends=True)
-    return "".join(
-        line if number in inside else textwrap.indent(line, "    ") for number, line in enumerate(lines, 1)
+    lines = cell.split("\n")
+    return "\n".join(
+        line if number in inside or not line.strip() else f"    {line}"
+        for number, line in enumerate(lines, 1)
     )
 
 
 def _name(words: Sequence[str], usage: str) -> str:
-    if len(words) != 1 or not words[0].isidentifier():
+    if len(words) != 1 or not words[0].isidentifier() or keyword.iskeyword(words[0]):
         raise UsageError(f"usage: {usage}")
     return words[0]
 
 
 def _options(line: str, names: Sequence[str], usage: str) -> tuple[list[str], dict[str, str]]:
     words, options = [], {}
-    rest = iter(shlex.split(line))
+    try:
+        rest = iter(shlex.split(line))
+    except ValueError as error:
+        raise UsageError(f"{error}; usage: {usage}") from None
     for word in rest:
         if word.startswith("--"):
             value = next(rest, None)

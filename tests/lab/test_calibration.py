@@ -145,6 +145,8 @@ def test_labels_that_cannot_be(run: vf.Run) -> None:
         trace.label("good", [1])  # type: ignore[arg-type]
     with pytest.raises(TraceError, match="finite"):
         trace.label("good", float("nan"))
+    with pytest.raises(TraceError, match="64 bits"):
+        trace.label("good", 10**40)
     assert len(run.labels()) == 0
 
 

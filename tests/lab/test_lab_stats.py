@@ -188,3 +188,17 @@ def test_the_table_of_tasks_has_typed_columns() -> None:
     assert len(task_table([])) == 0
     late = task_table(Row(task=f"t{idx}", idx=idx) for idx in (2, 0, 1))
     assert list(late["task"]) == ["t0", "t1", "t2"]  # in the order of the taskset, not in that of their ends
+
+
+def test_a_difference_is_no_share() -> None:
+    changes = [0.0] * 19 + [1.0]
+    up, down = estimate(changes, shares=False), estimate([-change for change in changes], shares=False)
+    assert up.low is not None and up.low < 0 < (up.high or 0)
+    assert (down.low, down.high) == (pytest.approx(-(up.high or 0)), pytest.approx(-up.low))
+    assert estimate(changes).method == "wilson"
+
+
+def test_numbers_at_the_end_of_the_floats_have_a_mean() -> None:
+    found = estimate([1e308, 1e308, 1e308])
+    assert found.mean == pytest.approx(1e308) and found.se == 0.0
+    assert estimate([1e308, -1e308, 1e308]).se == float("inf")

@@ -88,6 +88,8 @@ def test_the_same_fork_goes_on_with_what_is_done(tmp_path: Path) -> None:
     first = run.fork(0, 1, n=2, model=vf.Scripted(["word0"], cycle=True)).wait(quiet=True)
     more = run.fork(0, 1, n=3, model=vf.Scripted(["word0"], cycle=True)).wait(quiet=True)
     assert more.run.dir == first.run.dir and more.run.summary.reused == 2
+    (tmp_path / "a/forks/junk").mkdir()
+    (tmp_path / "a/forks/junk/run.sqlite").write_bytes(b"junk")
     found = vf.load(tmp_path / "a").forks
     assert [(fork.trace.id, fork.node, len(fork.run.traces)) for fork in found] == [(run.traces[0].id, 1, 3)]
     check_bundle(found[0]._repr_mimebundle_())
@@ -106,6 +108,8 @@ def test_a_stored_run_needs_its_objects_or_a_config_that_names_them(tmp_path: Pa
     assert fork.value.mean == 1.0
     with pytest.raises(ConfigError, match="none of the 6 messages"):
         stored.fork(0, 17, n=1, taskset=tasks(), harness=three, model=vf.Scripted(right))
+    with pytest.raises(ConfigError, match="no trace of run"):
+        stored.fork(None, 0, n=1, taskset=tasks(), harness=three)  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="did you mean 'retries'"):
         stored.fork(0, 1, n=1, retrys=2)
 

@@ -116,12 +116,12 @@ def test_another_judge_scores_stored_rollouts_without_the_agent(tmp_path: Path) 
         means = [run_judged(tmp_path, [reference(kind)], model=model).summary.reward.mean]
         same = run_judged(tmp_path, [reference(kind)], model=model)
         means.append(same.summary.reward.mean)
+        assert same.summary.reused == 3
         assert len(kind.calls) == 3
-        for judge in (reference(strict), reference(kind, prompt="{response}?")):
-            means.append(run_judged(tmp_path, [judge], model=model).summary.reward.mean)
+        judges = (reference(strict), reference(kind, prompt="{response}?"))
+        means += [run_judged(tmp_path, [judge], model=model).summary.reward.mean for judge in judges]
     assert model.calls == 3
     assert means == [1.0, 1.0, 0.0, 1.0]
-    assert same.summary.reused == 3
     assert len(strict.calls) == 3
 
 

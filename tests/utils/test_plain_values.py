@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from vfnb.utils.plain import encodable, plain
+from vfnb.utils.plain import decode_json, encodable, plain
 
 
 class Colour(enum.Enum):
@@ -98,3 +98,8 @@ def test_text_that_can_be_written_stays(text: str) -> None:
     encodable(text).encode()
     if not any("\ud800" <= char <= "\udfff" for char in text):
         assert encodable(text) == text
+
+
+def test_json_that_is_nested_too_deeply_is_a_value_error() -> None:
+    with pytest.raises(ValueError, match="nested too deeply"):
+        decode_json(b"[" * 200_000 + b"]" * 200_000)

@@ -192,6 +192,8 @@ def calibrate(
     known = [str(name) for name in numbers]
     if score not in known:
         raise ConfigError(f"calibrate: no score {score!r}; {nearest(score, known)}")
+    if threshold is not None and not (isinstance(threshold, int | float) and math.isfinite(threshold)):
+        raise ConfigError(f"calibrate: threshold={threshold!r} must be a finite number")
     rows = labels[labels["label"] == label]
     if rows.empty:
         there = sorted(set(labels["label"]))

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from statistics import NormalDist
 
-__all__ = ["Estimate", "estimate", "pass_at_k", "standard_error", "t_quantile", "variance", "wilson"]
+__all__ = [
+    "Estimate",
+    "estimate",
+    "mean_of",
+    "pass_at_k",
+    "standard_error",
+    "t_quantile",
+    "total",
+    "variance",
+    "wilson",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +38,29 @@ class Estimate:
     """`t` or `wilson`; `""` if there is no interval."""
 
 
+def total(values: Iterable[float]) -> float:
+    """The exact sum, infinite where it is beyond what a float holds."""
+    numbers = list(values)
+    try:
+        return math.fsum(numbers)
+    except OverflowError:
+        return sum(numbers)
+
+
+def mean_of(values: Sequence[float]) -> float:
+    """The mean, also of values whose sum no float holds; there is at least one."""
+    try:
+        return math.fsum(values) / len(values)
+    except OverflowError:
+        return math.fsum(value / len(values) for value in values)
+
+
 def variance(values: Sequence[float]) -> float | None:
     """Sample variance (divisor n - 1); None for fewer than two values."""
     if len(values) < 2:
         return None
-    mean = math.fsum(values) / len(values)
-    return math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)
+    mean = mean_of(values)
+    return total(part * part for part in (value - mean for value in values)) / (len(values) - 1)
 
 
 def standard_error(values: Sequence[float], clusters: Sequence[Hashable] | None = None) -> float | None:
@@ -49,7 +76,7 @@ def standard_error(values: Sequence[float], clusters: Sequence[Hashable] | None 
     n = len(values)
     if n < 2:
         return None
-    mean = math.fsum(values) / n
+    mean = mean_of(values)
     sums: dict[Hashable, float] = defaultdict(float)
     for value, cluster in zip(values, clusters if clusters is not None else range(n), strict=True):
         sums[cluster] += value - mean
@@ -57,27 +84,32 @@ def standard_error(values: Sequence[float], clusters: Sequence[Hashable] | None 
     if groups == 1:
         spread = variance(values)
         return None if spread is None else math.sqrt(spread / n)
-    return math.sqrt(groups / (groups - 1) * math.fsum(part * part for part in sums.values())) / n
+    return math.sqrt(groups / (groups - 1) * total(part * part for part in sums.values())) / n
 
 
 def estimate(
-    values: Sequence[float], clusters: Sequence[Hashable] | None = None, *, level: float = 0.95
+    values: Sequence[float],
+    clusters: Sequence[Hashable] | None = None,
+    *,
+    level: float = 0.95,
+    shares: bool = True,
 ) -> Estimate:
     """Mean, clustered standard error and interval of `values`.
 
     Values that are all 0 or 1 get a Wilson interval (never leaves [0, 1], never has width zero); with several
     rollouts per task the count is the effective one, n / design effect (Kish 1965), and where all values are
     equal it is the number of tasks. Other values get a t interval with G - 1 degrees of freedom (n - 1 within
-    a single task), None for fewer than two values.
+    a single task), None for fewer than two values. Differences are no shares, whatever their values: give
+    `shares=False` and they get a t interval, which is mirrored when the two sides change places.
     """
     n = len(values)
     keys: Sequence[Hashable] = clusters if clusters is not None else range(n)
     groups = len(set(keys))
     if n == 0:
         return Estimate(None, None, None, None, 0, 0, "")
-    mean = math.fsum(values) / n
+    mean = mean_of(values)
     se = standard_error(values, keys)
-    if all(value in (0, 1) for value in values):
+    if shares and all(value in (0, 1) for value in values):
         low, high = wilson(mean, _effective(values, se, groups), level=level)
         return Estimate(mean, se, low, high, n, groups, "wilson")
     if se is None:

@@ -179,7 +179,7 @@ def _change(name: str, kind: str, rows: Sequence[tuple[Any, ...]], threshold: fl
         kind=kind,
         old=_estimate((task, a) for task, a, _ in rows),
         new=_estimate((task, b) for task, _, b in rows),
-        change=estimate([b - a for _, a, b in both], [task for task, _, _ in both]),
+        change=estimate([b - a for _, a, b in both], [task for task, _, _ in both], shares=False),
         only_old=sum(a is not None and b is None for _, a, b in rows),
         only_new=sum(a is None and b is not None for _, a, b in rows),
         won=sum(a < threshold <= b for _, a, b in both),

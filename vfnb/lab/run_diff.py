@@ -46,7 +46,7 @@ class RunDiff(Diff):
     @cached_property
     def change(self) -> Estimate:
         """Mean over the matched tasks of the change, with its paired standard error and interval."""
-        return estimate(list(self.changes.values()), list(self.changes))
+        return estimate(list(self.changes.values()), list(self.changes), shares=False)
 
     @property
     def wins(self) -> int:

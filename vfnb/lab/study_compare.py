@@ -44,7 +44,7 @@ def compare_settings(
     """
     if correction not in CORRECTIONS:
         raise ConfigError(f"correction={correction!r}: {nearest(str(correction), list(CORRECTIONS))}")
-    if not 0 < level < 1:
+    if not isinstance(level, int | float) or not 0 < level < 1:
         raise ConfigError(f"level={level!r} must lie between 0 and 1, as 0.95 does")
     base = _side(cells, a if a is not None else 0)
     if b is None:

@@ -31,7 +31,7 @@ _KINDS = {
     **dict.fromkeys(_TAIL[3:], "Float64"),
 }
 """The columns that every rollout has, with their pandas dtypes, in order; rewards and metrics stand between."""
-_PASS = re.compile(r"pass@(\d+)")
+_PASS = re.compile(r"pass@([1-9]\d*)")
 _ENDED_WELL = frozenset(_TAIL)
 """Measures of rollouts that ended in order; rewards and metrics have their own missing values."""
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from vfnb.agents.loading import find_harness
-from vfnb.clients import ModelClient, Replay, resolve_model
+from vfnb.clients import ModelClient, Replay, TokenEngine, resolve_model
 from vfnb.errors import ConfigError, VfnbError
 from vfnb.runs.forks import FOLDER, Fork
 from vfnb.runs.model import ModelConfig
@@ -49,7 +49,7 @@ def fork(
     node: Any,
     n: int,
     *,
-    model: str | ModelClient | None,
+    model: str | ModelClient | TokenEngine | None,
     sampling: SamplingConfig | dict[str, Any] | None,
     harness: Any,
     taskset: Source | None,
@@ -93,9 +93,11 @@ def calls_before(trace: Trace, node: int) -> int:
 
 
 def _trace(run: Run, trace: Trace | str | int) -> Trace:
-    if isinstance(trace, Trace):
-        return trace
     traces = run.traces
+    if isinstance(trace, Trace):
+        return traces(trace.id)  # refuses one of another run
+    if not isinstance(trace, str | int) or isinstance(trace, bool):
+        raise ConfigError(f"trace={trace!r} is no trace of run {run.name}, no id and no position")
     if isinstance(trace, str):
         return traces(trace)
     if not -len(traces) <= trace < len(traces):

@@ -132,15 +132,15 @@ class Fork:
 
 
 def forks_of(run: Run) -> list[Fork]:
-    """The forks that a run's folder has, oldest first; those whose trace is gone are left out."""
+    """The forks in a run's folder, oldest first; those that cannot be read or whose trace is gone are left out."""
     from vfnb.runs.run import Run as Opened
 
     found: list[tuple[float, Fork]] = []
     for path in run.dir.glob(f"{FOLDER}/*/{DATABASE_NAME}"):
-        with RunReader(path.parent) as reader:
-            meta = reader.meta()
-        told = meta.get("fork") or {}
         try:
+            with RunReader(path.parent) as reader:
+                meta = reader.meta()
+            told = meta.get("fork") or {}
             trace = run.traces(told["trace"])
         except (KeyError, StoreError):
             continue

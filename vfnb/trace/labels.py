@@ -30,6 +30,10 @@ def checked_label(name: str, value: LabelValue | None) -> None:
         raise TraceError(f"label {name}={value!r:.80}: give True, False, a number or a text")
     if isinstance(value, float) and not math.isfinite(value):
         raise TraceError(f"label {name}={value}: give a finite number")
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        raise TraceError(
+            f"label {name}: a whole number of a label has at most 64 bits; give a text or a float"
+        )
 
 
 def label_text(name: str, value: LabelValue | None) -> str:

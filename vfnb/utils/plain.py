@@ -27,13 +27,20 @@ def encode_json(value: Any) -> bytes:
 
 
 def decode_json(raw: bytes) -> Any:
-    """The value that `encode_json` wrote."""
+    """The value that `encode_json` wrote.
+
+    Raises:
+        ValueError: it is no JSON, or nested too deeply to be read.
+    """
     import msgspec
 
     try:
-        return msgspec.json.decode(raw)
-    except msgspec.DecodeError:
-        return json.loads(raw)
+        try:
+            return msgspec.json.decode(raw)
+        except msgspec.DecodeError:
+            return json.loads(raw)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply to be read") from error
 
 
 def encodable(text: str) -> str:

@@ -165,7 +165,9 @@ def _calls(trace: Trace, record: dict[str, Any], pool: Pool, spans: Spans, lost:
                 recording.call(final[:at], message, ModelCall(), path=f"messages[{at}]")
     if trace.dag.calls and not recording.rest(final, anywhere=False):
         lost.add("final messages of samples that continue no recorded call")
-    lost.add("events other than model calls", len(events) - len(trace.dag.calls) - len(trace.judge_calls))
+    lost.add(
+        "events other than model calls", max(0, len(events) - len(trace.dag.calls) - len(trace.judge_calls))
+    )
 
 
 def _reply(

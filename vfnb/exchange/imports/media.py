@@ -59,7 +59,10 @@ def _read(place: str, folder: Path, root: Path) -> str | None:
     if "://" in place or place.startswith("data:"):
         return None
     inside = root.resolve() if root.is_dir() else root.resolve().parent
-    file = (folder / place).resolve()
-    if not file.is_relative_to(inside) or not file.is_file():
+    try:
+        file = (folder / place).resolve()
+        if not file.is_relative_to(inside) or not file.is_file():
+            return None
+        return base64.b64encode(file.read_bytes()).decode()
+    except (OSError, ValueError):  # a name that no file system takes
         return None
-    return base64.b64encode(file.read_bytes()).decode()

@@ -53,7 +53,7 @@ class Archive:
             try:
                 with zipfile.ZipFile(self.path) as opened:
                     return opened.read(name)
-            except (zipfile.BadZipFile, NotImplementedError, RuntimeError, zlib.error) as error:
+            except (zipfile.BadZipFile, NotImplementedError, RuntimeError, OSError, zlib.error) as error:
                 raise ValueError(str(error)) from error
         return self._zstd(info)
 
