@@ -152,7 +152,11 @@ function graphCanvas(model, on, choose) {
     pen.setLineDash([]);
     pen.globalAlpha = 1; pen.strokeStyle = accent; pen.lineWidth = 2.2;
     pen.beginPath();
-    path.forEach((node, index) => index ? pen.lineTo(px(node), py(node)) : pen.moveTo(px(node), py(node)));
+    for (let at = 0; at < path.length; at++) {  // corners alone: a long lane is one line
+      const row = graph.y[path[at]];
+      if (at && at + 1 < path.length && graph.y[path[at - 1]] === row && graph.y[path[at + 1]] === row) continue;
+      pen.lineTo(px(path[at]), py(path[at]));
+    }
     pen.stroke();
 
     const groups = new Map(), seen = [];
