@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +15,7 @@ from support.bigrun import write_run
 from support.html_rules import check_bundle
 
 import vfnb as vf
-from vfnb.errors import ConfigError, HookError, RunNotFinished, TasksetError
+from vfnb.errors import ConfigError, HookError, RunNotFinished, StoreError, TasksetError
 from vfnb.lab.rescored import Rescored
 
 
@@ -443,3 +444,53 @@ def test_twins(tmp_path: Path) -> None:
     assert "10 traces could not be scored in full" in text
     assert "paired over 30 traces, 10 tasks" in text
     assert repr(made).startswith("Rescored(version 0 → 1, reward ")
+
+
+class Picky(vf.Task[vf.TaskData]):
+    @vf.reward
+    def a(self, trace: vf.Trace) -> float:
+        if self.data.idx == 2:
+            raise ValueError("boom")
+        return 1.0
+
+
+def picky(folder: Path) -> vf.Run:
+    tasks = [Picky(vf.TaskData(idx=i, prompt=f"Q {i}")) for i in range(4)]
+    return vf.evaluate(tasks, model=vf.Scripted(lambda messages: "yes"), dir=folder).wait(quiet=True)
+
+
+def test_a_failed_scoring_stays_an_error_until_it_is_scored_itself(tmp_path: Path) -> None:
+    run = picky(tmp_path / "a")
+    run.rescore({"b": lambda trace: 0.5})
+    for seen in (run, vf.load(tmp_path / "a"), run.use(0)):
+        assert seen.summary.errors[0].count == 1 and "boom" in seen.summary.errors[0].message
+        assert (seen.rewards["error"] == "ScoringError").sum() == 1
+    mended = run.rescore({"a": lambda trace: 1.0})
+    assert not run.summary.errors and run.summary.reward.n == 4 and not mended.errors
+
+
+def test_wrong_weights_are_said_before_anything_is_scored(tmp_path: Path) -> None:
+    run = picky(tmp_path / "a")
+    asked: list[str] = []
+    with pytest.raises(ConfigError, match="no reward 'typo'"):
+        run.rescore({"b": lambda trace: float(not asked.append(trace.id))}, weights={"typo": 1.0})  # type: ignore[func-returns-value]
+    assert not asked and run.version == 0
+    with pytest.raises(ConfigError, match="finite"):
+        run.rescore(weights={"a": 10**400})
+
+
+def test_signals_named_as_columns_and_sums_beyond_the_floats(tmp_path: Path) -> None:
+    run = picky(tmp_path / "a")
+    frame = run.rescore({"reward": lambda trace: 2.0, "task": lambda trace: 3.0}).frame()
+    assert set(frame["reward_new"]) == {2.0} and set(frame["task_new"]) == {3.0}
+    huge = run.rescore({"big": lambda trace: 1e308}, weights={"big": 1e10})
+    assert len(huge.errors) == 3 and "no finite number" in next(iter(huge.errors.values()))
+    assert run.summary.reward.mean is None and run.use(huge.version).rewards["big"].max() == 1e308
+
+
+def test_nothing_is_written_where_the_run_was(tmp_path: Path) -> None:
+    run = picky(tmp_path / "a")
+    shutil.rmtree(tmp_path / "a")
+    with pytest.raises(StoreError):
+        run.rescore({"b": lambda trace: 0.5})
+    assert not (tmp_path / "a").exists()

@@ -144,7 +144,7 @@ class Rescored:
         }
         for name in self.touched:
             for part, table in (("old", old), ("new", new)):
-                column = name if name in table else f"score_{name}"
+                column = f"score_{name}" if name in _TAKEN else name
                 columns[f"{name}_{part}"] = table[column] if column in table else float("nan")
             columns[f"{name}_change"] = columns[f"{name}_new"] - columns[f"{name}_old"]
         made = pd.DataFrame(columns, index=new.index).reset_index()
@@ -170,6 +170,16 @@ class Rescored:
         from vfnb.lab.rescored_twin import rescored_bundle
 
         return rescored_bundle(self)
+
+
+_TAKEN = (
+    "task",
+    "rollout",
+    "reward",
+    "ok",
+    "stop",
+    "error",
+)  # columns of `run.rewards`: signals get another name
 
 
 def _change(name: str, kind: str, rows: Sequence[tuple[Any, ...]], threshold: float) -> Change:

@@ -51,6 +51,8 @@ class Live:
         self.total = len(units) + len(reused)
         self.reused = tuple(reused)
         self.rescored = rescored
+        self.version = version
+        """The score version of its rows; a rescoring makes another one, in which rollouts that end later join."""
         self.started = time.time()
         self.ended: float | None = None
         self.reason = ""

@@ -14,6 +14,7 @@ from msgspec import structs
 
 from vfnb import loops
 from vfnb.errors import ConfigError, StoreError
+from vfnb.lab.intervals import total as exact_sum
 from vfnb.lab.rescored import Rescored
 from vfnb.lab.sql_levels import matching
 from vfnb.store import RunReader, RunStore, ScoreRow, ScoreVersion
@@ -60,8 +61,13 @@ def rescore(
     version = ScoreVersion(label=title, weights=given)
     if not anew:
         return _reweigh(reader, write, version, base, chosen, started)
+    scored = reader.query("SELECT DISTINCT kind, name FROM scores WHERE version = ?", (base,))
+    if (
+        given and not hooks.whole
+    ):  # before anything runs; names in dicts that functions return are not known yet
+        _check_names(given, [*scored, *(("reward", name) for name in hooks.names)])
     new = New(hooks.whole)
-    work = Work(reader, base, hooks, new)
+    work = Work(reader, base, hooks, new, {name for _, name in scored})
     work.choose(chosen)
     try:
         work.run()
@@ -127,7 +133,7 @@ def _weights(weights: Mapping[str, float] | None) -> dict[str, float]:
     if weights is not None and not isinstance(weights, Mapping):
         raise ConfigError(f"weights= takes a dict of weights by name, got {weights!r:.80}")
     for name, weight in (weights or {}).items():
-        if isinstance(weight, bool) or not isinstance(weight, int | float) or not math.isfinite(weight):
+        if isinstance(weight, bool) or not isinstance(weight, int | float) or not -1e300 < weight < 1e300:
             raise ConfigError(f"weights[{name!r}]={weight!r}: give a finite number")
     return {name: float(weight) for name, weight in (weights or {}).items()}
 
@@ -179,11 +185,14 @@ class New:
         metrics |= found.metrics
         self.touched |= dict.fromkeys((*found.rewards, *found.metrics))
         error = "; ".join(one.message for one in found.errors) or None
+        total = None if trace.dropped is not None else _total(rewards)
+        if total is not None and not math.isfinite(total):
+            total, error = None, error or "the weighted sum of its rewards is no finite number"
         if error is not None:
             self.errors[trace.id] = error
         self.rows[trace.id] = ScoreRow(
             trace=trace.id,
-            reward=None if trace.dropped is not None else _total(rewards),
+            reward=total,
             rewards=rewards,
             metrics=metrics,
             score_hash=self._key,
@@ -206,6 +215,8 @@ class New:
             }
             # Without a sum before it has none now: the rollout failed, or a value is missing.
             total = row.reward if row.reward is None or not rewards else _total(rewards)
+            if total is not None and not math.isfinite(total):
+                total, self.errors[trace_id] = None, "the weighted sum of its rewards is no finite number"
             self.rows[trace_id] = structs.replace(row, reward=total, rewards=rewards, score_hash=self._key)
         self.touched |= dict.fromkeys(weights)
 
@@ -227,14 +238,16 @@ def _total(rewards: Mapping[str, tuple[float | None, float]]) -> float | None:
     """As `Trace.reward`: None without rewards, or where one has no value."""
     if not rewards or any(value is None for value, _ in rewards.values()):
         return None
-    return math.fsum(value * weight for value, weight in rewards.values() if value is not None)
+    return exact_sum(value * weight for value, weight in rewards.values() if value is not None)
 
 
 class Work:
     """Scoring the chosen traces of a run."""
 
-    def __init__(self, reader: RunReader, base: int, hooks: StoredHooks, new: New) -> None:
+    def __init__(self, reader: RunReader, base: int, hooks: StoredHooks, new: New, signals: set[str]) -> None:
         self.reader = reader
+        self._signals = signals
+        """Names of what the base version has; a trace whose scoring failed lacks some."""
         self.base = base
         self.hooks = hooks
         self.new = new
@@ -338,11 +351,18 @@ class Work:
         self.scored += 1
         self.silent += found.silent
         self.new.take(trace, found)
-        if self._chosen[trace.id][0] == "error" and not found.errors:
+        if self._chosen[trace.id][0] == "error" and not found.errors and self._whole(trace.id):
             again = self.reader.load_trace(trace.id)
             again.end_state = "stopped" if again.stop_condition else "completed"
             again.ok = True
             self.mended.append(again)
+
+    def _whole(self, trace_id: str) -> bool:
+        """Whether a trace whose scoring had failed now has all that others have: then the failure is mended."""
+        row = self.new.rows[trace_id]
+        values = {**{name: value for name, (value, _) in row.rewards.items()}, **row.metrics}
+        wanted = set(values) if self.hooks.whole else self._signals | set(values)
+        return row.reward is not None and all(values.get(name) is not None for name in wanted)
 
     def notes(self) -> list[str]:
         """What a reader of the result should know."""

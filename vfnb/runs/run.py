@@ -465,6 +465,8 @@ class Run(Tables):
     def _write(self, work: Callable[[RunStore], Awaitable[Any]]) -> Any:
         """Write through the run's own store while it runs, else by opening it."""
         live = self._live if self._live is not None and not self._live.done.done() else None
+        if live is None and not is_run(self.dir):
+            raise StoreError(f"{self.dir} is gone or has no run any more; nothing was written")
 
         async def put() -> Any:
             store = live.store if live is not None else RunStore.create_or_open(self.dir)
@@ -483,9 +485,10 @@ class Run(Tables):
 
     def _rows(self) -> list[Row]:
         live = self._live
-        if live is not None and self._version is None and not live.done.done():
-            return live.rows
-        if live is not None and self.version == live.journal.version:
+        if live is not None and not live.done.done():
+            if self._version is None and live.journal.version == live.version:  # nothing was scored anew
+                return live.rows
+        elif live is not None and self.version == live.version:
             return live.rows
         return stored_rows(self._reader, self._version)
 
