@@ -349,7 +349,7 @@ class Opinion(vf.TaskJudge[float, Verdict]):
 def test_a_judge_asked_several_times(run: vf.Run) -> None:
     counts: dict[str, int] = {}
 
-    def say(messages: vf.Messages, tools: Any) -> str:
+    async def say(messages: vf.Messages, tools: Any) -> str:  # on one loop: the counts are exact
         text = messages[-1].text
         counts[text] = counts.get(text, 0) + 1
         return str(counts[text] % 2)
