@@ -469,12 +469,16 @@ def test_a_failed_scoring_stays_an_error_until_it_is_scored_itself(tmp_path: Pat
     assert not run.summary.errors and run.summary.reward.n == 4 and not mended.errors
 
 
-def test_wrong_weights_are_said_before_anything_is_scored(tmp_path: Path) -> None:
+def test_wrong_weights_cost_no_scores_and_names_from_dicts_are_right(tmp_path: Path) -> None:
     run = picky(tmp_path / "a")
-    asked: list[str] = []
-    with pytest.raises(ConfigError, match="no reward 'typo'"):
-        run.rescore({"b": lambda trace: float(not asked.append(trace.id))}, weights={"typo": 1.0})  # type: ignore[func-returns-value]
-    assert not asked and run.version == 0
+    made = run.rescore({"b": lambda trace: 0.5}, weights={"typo": 1.0})
+    assert "no reward 'typo'" in made.notes[-1] and (run.rewards["b"] == 0.5).all()
+
+    def parts(trace: vf.Trace) -> dict[str, float]:
+        return {"style": 0.5}
+
+    weighed = run.rescore([parts], weights={"style": 2.0})
+    assert not weighed.notes and run.scores["weights"].iloc[-1] == '{"style": 2.0}'
     with pytest.raises(ConfigError, match="finite"):
         run.rescore(weights={"a": 10**400})
 

@@ -62,10 +62,6 @@ def rescore(
     if not anew:
         return _reweigh(reader, write, version, base, chosen, started)
     scored = reader.query("SELECT DISTINCT kind, name FROM scores WHERE version = ?", (base,))
-    if (
-        given and not hooks.whole
-    ):  # before anything runs; names in dicts that functions return are not known yet
-        _check_names(given, [*scored, *(("reward", name) for name in hooks.names)])
     new = New(hooks.whole)
     work = Work(reader, base, hooks, new, {name for _, name in scored})
     work.choose(chosen)
@@ -75,9 +71,16 @@ def rescore(
         if work.calls:
             write(lambda store: store.add_judge_calls(work.calls))
         raise
+    late: list[str] = []
     if given:
         rows = [row for row in reader.scores(base) if chosen is None or row.trace in chosen]
-        new.weigh(given, rows)
+        try:
+            new.weigh(given, rows)
+        except ConfigError as error:  # what was scored is not lost for it
+            late.append(
+                f"{error}; no weight was changed, run.rescore(weights=...) does it without scoring again"
+            )
+            version = ScoreVersion(label=title, weights={})
     number = write(lambda store: _store(store, work, version, base))
     return Rescored(
         reader,
@@ -89,7 +92,7 @@ def rescore(
         kept=_count(reader, number) - len(new.rows),
         left_out=work.left_out,
         errors=new.errors | work.damaged,
-        notes=work.notes(),
+        notes=[*work.notes(), *late],
         seconds=time.perf_counter() - started,
         **work.asked(),
     )
@@ -217,7 +220,10 @@ class New:
             total = row.reward if row.reward is None or not rewards else _total(rewards)
             if total is not None and not math.isfinite(total):
                 total, self.errors[trace_id] = None, "the weighted sum of its rewards is no finite number"
-            self.rows[trace_id] = structs.replace(row, reward=total, rewards=rewards, score_hash=self._key)
+            error = self.errors.get(trace_id, row.error)
+            self.rows[trace_id] = structs.replace(
+                row, reward=total, rewards=rewards, score_hash=self._key, error=error
+            )
         self.touched |= dict.fromkeys(weights)
 
 
