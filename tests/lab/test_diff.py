@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.html_rules import check_bundle
+from support.sums import Data, Sum
 
 import vfnb as vf
 from vfnb.errors import ConfigError
@@ -210,16 +211,6 @@ def test_configs() -> None:
 def test_what_cannot_be_compared() -> None:
     with pytest.raises(ConfigError, match="cannot compare Trace and dict"):
         vf.diff(vf.Trace(), {})
-
-
-class Data(vf.TaskData):
-    answer: int
-
-
-class Sum(vf.Task[Data]):
-    @vf.reward
-    def exact(self, trace: vf.Trace) -> float:
-        return float(trace.last_reply == str(self.data.answer))
 
 
 class Sums(vf.Taskset[Sum]):

@@ -11,7 +11,7 @@ from scipy import stats as sp
 from support.html_rules import check_bundle
 from support.views import HOSTILE, rows
 
-from vfnb.lab.intervals import estimate, pass_at_k, standard_error, t_quantile, variance, wilson
+from vfnb.lab.intervals import difference, estimate, pass_at_k, standard_error, t_quantile, variance, wilson
 from vfnb.lab.rows import Row
 from vfnb.lab.stats import per_task, summarise
 from vfnb.lab.tables import task_table
@@ -202,3 +202,15 @@ def test_numbers_at_the_end_of_the_floats_have_a_mean() -> None:
     found = estimate([1e308, 1e308, 1e308])
     assert found.mean == pytest.approx(1e308) and found.se == 0.0
     assert estimate([1e308, -1e308, 1e308]).se == float("inf")
+
+
+def test_the_difference_of_two_means_is_that_of_welch() -> None:
+    left, right = [1.0, 0.0, 0.5, 1.0, 0.75], [0.0, 0.25, 0.0, 0.5, 0.0, 0.0, 1.0]
+    found = difference(left, right)
+    known = sp.ttest_ind(left, right, equal_var=False)
+    low, high = known.confidence_interval(0.95)
+    assert found.method == "welch" and found.n == 12
+    assert found.mean == pytest.approx(np.mean(left) - np.mean(right))
+    assert found.se == pytest.approx(found.mean / known.statistic)
+    assert (found.low, found.high) == (pytest.approx(low), pytest.approx(high))
+    assert difference([1.0], right).low is None and difference([], right).mean is None

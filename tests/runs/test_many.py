@@ -13,19 +13,10 @@ from typing import Any
 import pandas as pd
 import pytest
 from support.bigrun import write_run
+from support.sums import Data, Sum
 
 import vfnb as vf
 from vfnb.errors import ConfigError, RunNotFinished
-
-
-class Data(vf.TaskData):
-    answer: int
-
-
-class Sum(vf.Task[Data]):
-    @vf.reward
-    def exact(self, trace: vf.Trace) -> float:
-        return float(trace.last_reply == str(self.data.answer))
 
 
 class Sums(vf.Taskset[Sum]):

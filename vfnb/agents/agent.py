@@ -15,7 +15,7 @@ from vfnb.agents.loading import resolve_harness
 from vfnb.agents.placement import check_placement
 from vfnb.agents.rollout import Ids, Rollout
 from vfnb.agents.scoring import ScoringConfig
-from vfnb.clients import ModelClient, TokenEngine, resolve_model
+from vfnb.clients import AnyModel, ModelClient, resolve_model
 from vfnb.errors import ConfigError
 from vfnb.interception import Limits, ServerPool
 from vfnb.runtimes import RuntimeConfig, runtime_config
@@ -152,7 +152,7 @@ def _check_hooks(harness: Harness[Any], task: Task[Any, Any, Any]) -> None:
 def make_agent(
     harness: str | Harness[Any] | Callable[..., Any] = "null",
     *,
-    model: str | ModelClient | TokenEngine | None = None,
+    model: AnyModel | None = None,
     runtime: str | RuntimeConfig | dict[str, Any] | None = None,
     sampling: SamplingConfig | dict[str, Any] | None = None,
     limits: Limits | dict[str, Any] | None = None,

@@ -6,7 +6,7 @@ from vfnb.clients.base import ModelClient, ModelRequest, Reply
 from vfnb.clients.engines.base import TokenEngine
 from vfnb.clients.price import Price
 from vfnb.clients.relay import Relay
-from vfnb.clients.resolve import resolve_model
+from vfnb.clients.resolve import AnyModel, resolve_model
 from vfnb.clients.scripted import Scripted
 from vfnb.utils.lazy import lazy
 
@@ -22,6 +22,7 @@ EvalClient = Relay
 
 __all__ = [
     "VLLM",
+    "AnyModel",
     "Embedded",
     "EvalClient",
     "ModelClient",

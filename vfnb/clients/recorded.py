@@ -65,12 +65,12 @@ def chain(messages: Sequence[Message]) -> list[bytes]:
 
 
 def _link(above: bytes, message: Message) -> bytes:
-    message = moved(message, _ANY)
+    raw = content(message)[1]
+    plain = _BOX.sub(_ANY.encode(), raw)
     if message.role != "assistant":
-        raw = content(message)[1].decode("utf-8", "surrogateescape")
-        quiet = _quiet(raw)
-        if quiet != raw:
-            message = decode_content(quiet.encode("utf-8", "surrogateescape"))
+        plain = _quiet(plain.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+    if plain != raw:
+        message = decode_content(plain)
     return sha256(above + identity(message).key).digest()[:16]
 
 

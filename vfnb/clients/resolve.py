@@ -7,10 +7,13 @@ from vfnb.clients.engines.base import TokenEngine
 from vfnb.clients.relay import Relay
 from vfnb.errors import ConfigError
 
-__all__ = ["resolve_model"]
+__all__ = ["AnyModel", "resolve_model"]
+
+AnyModel = str | ModelClient | TokenEngine
+"""What may stand for a model: a name, a client, an engine."""
 
 
-def resolve_model(model: str | ModelClient | TokenEngine | None) -> ModelClient:
+def resolve_model(model: AnyModel | None) -> ModelClient:
     """A client; a name is relayed to `OPENAI_BASE_URL`, a token engine gets a `TrainClient`.
 
     Raises:

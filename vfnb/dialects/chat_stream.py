@@ -94,11 +94,8 @@ class ChatReader(StreamReader):
     def take_all(self, found: list[bytes]) -> bool:
         if self._misses >= _MISSES:
             return super().take_all(found)
-        try:
-            chunks = _chunks(b"[" + b",".join(found) + b"]")
-        except ValueError:
-            return False
-        if len(chunks) != len(found):
+        chunks = self.together(_chunks, found)
+        if chunks is None:
             return False
         for chunk, data in zip(chunks, found, strict=True):
             if not self._take_text(chunk):

@@ -101,11 +101,8 @@ class MessagesReader(StreamReader):
     def take_all(self, found: list[bytes]) -> bool:
         if self._misses >= _MISSES:
             return super().take_all(found)
-        try:
-            events = _events(b"[" + b",".join(found) + b"]")
-        except ValueError:
-            return False
-        if len(events) != len(found):
+        events = self.together(_events, found)
+        if events is None:
             return False
         for event, data in zip(events, found, strict=True):
             if not self._take_piece(event):

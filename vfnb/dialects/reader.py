@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import msgspec
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from vfnb.dialects.pieces import Piece
 
 __all__ = ["LastEventReader", "StreamReader"]
+
+E = TypeVar("E")
 
 _SAID = re.compile(rb"data: ?[^ \n]")
 _MOST = 256 << 10  # bytes that are left unread: reading them takes a few ms
@@ -121,6 +124,15 @@ class StreamReader(ABC):
             half = len(found) // 2
             self._take_many(found[:half])
             self._take_many(found[half:])
+
+    @staticmethod
+    def together(decode: Callable[[bytes], list[E]], found: list[bytes]) -> list[E] | None:
+        """The events as one JSON list, for `take_all`; None if one of them is not what `decode` reads."""
+        try:
+            events = decode(b"[" + b",".join(found) + b"]")
+        except ValueError:
+            return None
+        return events if len(events) == len(found) else None  # data with a comma at its top level is two
 
     def take_all(self, found: list[bytes]) -> bool:
         """Note the data of several events in one go; False, with nothing noted, if one of them is uncommon."""

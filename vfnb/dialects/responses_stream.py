@@ -115,11 +115,8 @@ class ResponsesReader(StreamReader):
         return self._take(event, data)
 
     def take_all(self, found: list[bytes]) -> bool:
-        try:
-            events = _events(b"[" + b",".join(found) + b"]")
-        except ValueError:
-            return False
-        if len(events) != len(found):
+        events = self.together(_events, found)
+        if events is None:
             return False
         for event, data in zip(events, found, strict=True):
             self._take(event, data)

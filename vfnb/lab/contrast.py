@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vfnb.lab.intervals import t_quantile, variance
+from vfnb.lab.intervals import mean_of, t_quantile, variance
 from vfnb.lab.paired import (
     bca,
     benjamini_hochberg,
@@ -94,8 +94,8 @@ def contrast(
     """
     shared = [task for task in values_a if values_a[task] and values_b.get(task)]
     known = {task for values in (values_a, values_b) for task in values if values[task]}
-    before = [math.fsum(values_a[task]) / len(values_a[task]) for task in shared]
-    after = [math.fsum(values_b[task]) / len(values_b[task]) for task in shared]
+    before = [mean_of(values_a[task]) for task in shared]
+    after = [mean_of(values_b[task]) for task in shared]
     gaps = [_plain(y - x) for x, y in zip(before, after, strict=True)]
     n = len(shared)
     low, high, interval, p, test = _judged(before, after, gaps, level)
@@ -127,7 +127,7 @@ def _plain(gap: float) -> float:
 
 
 def _mean(values: Sequence[float]) -> float | None:
-    return math.fsum(values) / len(values) if values else None
+    return mean_of(values) if values else None
 
 
 def _judged(
@@ -150,7 +150,7 @@ def _judged(
         return *found, "exact", p, test
     if n >= 6 and (found := bca(gaps, level=level)) is not None:
         return *found, "bca", p, test
-    middle, half = math.fsum(gaps) / n, t_quantile(0.5 + level / 2, n - 1) * math.sqrt(spread / n)
+    middle, half = mean_of(gaps), t_quantile(0.5 + level / 2, n - 1) * math.sqrt(spread / n)
     return middle - half, middle + half, "t", p, test
 
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from vfnb.lab.html import MAX_ROWS, Page, banner, esc, table
-from vfnb.lab.intervals import Estimate, t_quantile, variance
+from vfnb.lab.intervals import Estimate
 from vfnb.lab.rows import Row
 from vfnb.lab.text import columns, lines
 from vfnb.lab.words import number, one_line
 
-__all__ = ["ForkView", "difference", "fork_bundle", "fork_text"]
+__all__ = ["ForkView", "fork_bundle", "fork_text"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,25 +31,6 @@ class ForkView:
     """`value` minus `group`."""
     rows: Sequence[Row]
     notes: Sequence[str]
-
-
-def difference(left: Sequence[float], right: Sequence[float], *, level: float = 0.95) -> Estimate:
-    """Mean of `left` minus mean of `right`, independent samples, with Welch's interval (Welch 1947, Biometrika 34:
-    28-35; degrees of freedom by Satterthwaite 1946). No interval if one has fewer than two values."""
-    n, m = len(left), len(right)
-    if not n or not m:
-        return Estimate(None, None, None, None, n + m, 2, "")
-    mean = math.fsum(left) / n - math.fsum(right) / m
-    a, b = variance(left), variance(right)
-    if a is None or b is None:
-        return Estimate(mean, None, None, None, n + m, 2, "")
-    a, b = a / n, b / m
-    se = math.sqrt(a + b)
-    if se == 0:
-        return Estimate(mean, 0.0, mean, mean, n + m, 2, "welch")
-    df = (a + b) ** 2 / (a * a / (n - 1) + b * b / (m - 1))
-    half = se * t_quantile(0.5 + level / 2, df)
-    return Estimate(mean, se, mean - half, mean + half, n + m, 2, "welch")
 
 
 def _told(name: str, found: Estimate) -> list[str]:

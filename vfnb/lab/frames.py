@@ -21,9 +21,10 @@ from vfnb.lab.typed import table, typed
 from vfnb.lab.where import Condition, parse
 from vfnb.store.reader import RunReader
 
-__all__ = ["filtered", "frame", "rewards"]
+__all__ = ["filtered", "frame", "rewards", "score_column"]
 
 _UNREADABLE = "unreadable"
+_TAKEN = frozenset(("task", "rollout", "reward", "ok", "stop", "error"))  # columns that `rewards` has anyway
 
 
 def frame(
@@ -191,6 +192,11 @@ def _plain(column: pd.Series[Any]) -> list[Any]:
     return column.astype(object).where(column.notna(), None).tolist()
 
 
+def score_column(name: str) -> str:
+    """The column of `rewards` that a reward or metric has."""
+    return f"score_{name}" if name in _TAKEN else name
+
+
 def rewards(reader: RunReader, version: int | None = None) -> pd.DataFrame:
     """One row per rollout: a column per reward and metric under its own name, and how the rollout ended.
 
@@ -232,9 +238,7 @@ def rewards(reader: RunReader, version: int | None = None) -> pd.DataFrame:
         "stop": typed("text", stop),
         "error": typed("text", error),
     }
-    named = {
-        f"score_{name}" if name in front or name in back else name: column for name, column in scores.items()
-    }
+    named = {score_column(name): column for name, column in scores.items()}
     made = pd.DataFrame(front | named | back, index=pd.Index(typed("text", ids), name="trace"))
     made.attrs = {
         "level": "rewards",

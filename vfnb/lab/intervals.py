@@ -11,6 +11,7 @@ from statistics import NormalDist
 
 __all__ = [
     "Estimate",
+    "difference",
     "estimate",
     "mean_of",
     "pass_at_k",
@@ -35,7 +36,7 @@ class Estimate:
     clusters: int
     """How many tasks they come from."""
     method: str
-    """`t` or `wilson`; `""` if there is no interval."""
+    """`t`, `wilson` or `welch`; `""` if there is no interval."""
 
 
 def total(values: Iterable[float]) -> float:
@@ -116,6 +117,25 @@ def estimate(
         return Estimate(mean, None, None, None, n, groups, "")
     half = se * t_quantile(0.5 + level / 2, (groups if groups > 1 else n) - 1)
     return Estimate(mean, se, mean - half, mean + half, n, groups, "t")
+
+
+def difference(left: Sequence[float], right: Sequence[float], *, level: float = 0.95) -> Estimate:
+    """Mean of `left` minus mean of `right`, independent samples, with Welch's interval (Welch 1947, Biometrika 34:
+    28-35; degrees of freedom by Satterthwaite 1946). No interval if one has fewer than two values."""
+    n, m = len(left), len(right)
+    if not n or not m:
+        return Estimate(None, None, None, None, n + m, 2, "")
+    mean = mean_of(left) - mean_of(right)
+    a, b = variance(left), variance(right)
+    if a is None or b is None:
+        return Estimate(mean, None, None, None, n + m, 2, "")
+    a, b = a / n, b / m
+    se = math.sqrt(a + b)
+    if se == 0:
+        return Estimate(mean, 0.0, mean, mean, n + m, 2, "welch")
+    df = (a + b) ** 2 / (a * a / (n - 1) + b * b / (m - 1))
+    half = se * t_quantile(0.5 + level / 2, df)
+    return Estimate(mean, se, mean - half, mean + half, n + m, 2, "welch")
 
 
 def _effective(values: Sequence[float], se: float | None, groups: int) -> float:

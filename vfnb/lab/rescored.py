@@ -131,7 +131,7 @@ class Rescored:
         """
         import pandas as pd
 
-        from vfnb.lab.frames import rewards
+        from vfnb.lab.frames import rewards, score_column
 
         old, new = rewards(self._reader, self.base), rewards(self._reader, self.version)
         columns: dict[str, Any] = {
@@ -144,7 +144,7 @@ class Rescored:
         }
         for name in self.touched:
             for part, table in (("old", old), ("new", new)):
-                column = f"score_{name}" if name in _TAKEN else name
+                column = score_column(name)
                 columns[f"{name}_{part}"] = table[column] if column in table else float("nan")
             columns[f"{name}_change"] = columns[f"{name}_new"] - columns[f"{name}_old"]
         made = pd.DataFrame(columns, index=new.index).reset_index()
@@ -170,16 +170,6 @@ class Rescored:
         from vfnb.lab.rescored_twin import rescored_bundle
 
         return rescored_bundle(self)
-
-
-_TAKEN = (
-    "task",
-    "rollout",
-    "reward",
-    "ok",
-    "stop",
-    "error",
-)  # columns of `run.rewards`: signals get another name
 
 
 def _change(name: str, kind: str, rows: Sequence[tuple[Any, ...]], threshold: float) -> Change:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from vfnb.agents import Harness, resolve_harness
-from vfnb.clients import ModelClient, TokenEngine, resolve_model
+from vfnb.clients import AnyModel, resolve_model
 from vfnb.errors import ConfigError
 from vfnb.runs.comparison import Comparison
 from vfnb.runs.manifest import COMPARISON, read_manifest, write_manifest
@@ -27,7 +27,7 @@ def compare(
     taskset: Source,
     *,
     harnesses: Sequence[AnyHarness] | Mapping[str, AnyHarness],
-    model: str | ModelClient | TokenEngine,
+    model: AnyModel,
     rollouts: int = 1,
     concurrency: int = 64,
     dir: str | Path | None = None,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from vfnb.agents.loading import find_harness
-from vfnb.clients import ModelClient, Replay, TokenEngine, resolve_model
+from vfnb.clients import AnyModel, ModelClient, Replay, resolve_model
 from vfnb.errors import ConfigError, VfnbError
 from vfnb.runs.forks import FOLDER, Fork
 from vfnb.runs.model import ModelConfig
@@ -49,7 +49,7 @@ def fork(
     node: Any,
     n: int,
     *,
-    model: str | ModelClient | TokenEngine | None,
+    model: AnyModel | None,
     sampling: SamplingConfig | dict[str, Any] | None,
     harness: Any,
     taskset: Source | None,

@@ -6,6 +6,7 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 from vfnb.errors import StoreError
+from vfnb.lab.intervals import difference, estimate
 from vfnb.store import DATABASE_NAME, RunReader
 
 if TYPE_CHECKING:
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from vfnb.exchange.training import SampleList
     from vfnb.lab.fork_twin import ForkView
     from vfnb.lab.intervals import Estimate
-    from vfnb.lab.rows import Row
     from vfnb.runs.run import Run
     from vfnb.trace import Trace
 
@@ -59,19 +59,17 @@ class Fork:
     @property
     def value(self) -> Estimate:
         """Mean reward of the scored forks, with standard error and interval: how good it is to be here."""
-        return _estimate(self._rewards(self.run._rows()))
+        return estimate(self._rewards(self.run))
 
     @property
     def group(self) -> Estimate:
         """Mean reward of the task's rollouts in the original run: how good it is to begin."""
-        return _estimate(self._rewards(self.origin._rows()))
+        return estimate(self._rewards(self.origin))
 
     @property
     def change(self) -> Estimate:
         """`value` minus `group`: what the turns up to the message were worth, with Welch's interval."""
-        from vfnb.lab.fork_twin import difference
-
-        return difference(self._rewards(self.run._rows()), self._rewards(self.origin._rows()))
+        return difference(self._rewards(self.run), self._rewards(self.origin))
 
     def frame(self) -> pd.DataFrame:
         """The forked rollout and its forks: the columns of `run.rewards` after `kind` (`original` or `fork`)."""
@@ -90,11 +88,11 @@ class Fork:
         """Training samples of the forks, as `Run.samples`; what was replayed is masked."""
         return self.run.samples(advantage, partial=partial)
 
-    def _rewards(self, rows: list[Row]) -> list[float]:
+    def _rewards(self, run: Run) -> list[float]:
         key = self.trace.task.key
         return [
             row.reward
-            for row in rows
+            for row in run._rows()
             if row.task == key and row.outcome == "scored" and row.reward is not None
         ]
 
@@ -102,19 +100,19 @@ class Fork:
         from vfnb.clients.recorded import shown
         from vfnb.lab.fork_twin import ForkView
 
-        rows = self.run._rows()
         view = self.run._view()
-        failed = [f"{error.count} x {error.type}: {error.message}" for error in self.run.summary.errors]
+        forks, group = self._rewards(self.run), self._rewards(self.origin)
+        errors = view.summary.errors if view.summary is not None else ()
         return ForkView(
             head=f"forks of trace {self.trace.id[:8]} at message {self.node} · {view.state}, "
             f"{view.done} of {view.total}",
             message=shown(self.trace.dag.nodes[self.node].message),
             original=self.trace.reward,
-            value=self.value,
-            group=self.group,
-            change=self.change,
-            rows=rows,
-            notes=failed,
+            value=estimate(forks),
+            group=estimate(group),
+            change=difference(forks, group),
+            rows=self.run._rows(),
+            notes=[f"{error.count} x {error.type}: {error.message}" for error in errors],
         )
 
     def __repr__(self) -> str:
@@ -146,9 +144,3 @@ def forks_of(run: Run) -> list[Fork]:
             continue
         found.append((meta.get("created", 0.0), Fork(run, trace, int(told["node"]), Opened(path.parent))))
     return [fork for _, fork in sorted(found, key=lambda pair: pair[0])]
-
-
-def _estimate(rewards: list[float]) -> Estimate:
-    from vfnb.lab.intervals import estimate
-
-    return estimate(rewards)

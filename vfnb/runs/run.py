@@ -26,7 +26,7 @@ from vfnb.store import CONFIG_NAME, RunReader, RunStore, is_run
 if TYPE_CHECKING:
     import networkx as nx
 
-    from vfnb.clients import ModelClient, TokenEngine
+    from vfnb.clients import AnyModel
     from vfnb.exchange.credit import Advantage
     from vfnb.exchange.notes import ExportReport
     from vfnb.exchange.training import SampleList
@@ -311,7 +311,7 @@ class Run(Tables):
         node: Any,
         n: int = 8,
         *,
-        model: str | ModelClient | TokenEngine | None = None,
+        model: AnyModel | None = None,
         sampling: SamplingConfig | dict[str, Any] | None = None,
         harness: Any = None,
         taskset: Source | None = None,

@@ -10,7 +10,7 @@ from typing import Any
 
 from vfnb import loops
 from vfnb.agents import Agent, Harness, ScoringConfig, Timeouts, make_agent
-from vfnb.clients import ModelClient, TokenEngine
+from vfnb.clients import AnyModel
 from vfnb.errors import ConfigError
 from vfnb.interception import Limits
 from vfnb.runs.budget import Budget
@@ -35,7 +35,7 @@ __all__ = ["Prepared", "default_folder", "evaluate", "prepare", "stable_setting"
 def evaluate(
     taskset: Source,
     *,
-    model: str | ModelClient | TokenEngine,
+    model: AnyModel,
     harness: str | Harness[Any] | Callable[..., Any] = "null",
     rollouts: int = 1,
     n: int | None = None,
@@ -139,7 +139,7 @@ def start_together(runs: Sequence[Prepared], concurrency: int) -> list[Run]:
 def prepare(
     taskset: Source,
     *,
-    model: str | ModelClient | TokenEngine,
+    model: AnyModel,
     harness: str | Harness[Any] | Callable[..., Any],
     rollouts: int,
     n: int | None,

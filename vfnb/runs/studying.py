@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from vfnb.agents import Harness
-from vfnb.clients import ModelClient, resolve_model
-from vfnb.clients.engines.base import TokenEngine
+from vfnb.clients import AnyModel, resolve_model
 from vfnb.errors import ConfigError, VfnbError
 from vfnb.runs.axes import Axis, Option, find_axes, folder_name, points, setting_name
 from vfnb.runs.budget import Budget
@@ -24,7 +23,6 @@ from vfnb.utils.ids import canonical_json, digest
 
 __all__ = ["study"]
 
-AnyModel = str | ModelClient | TokenEngine
 AnyHarness = str | Harness[Any] | Callable[..., Any]
 AnySampling = SamplingConfig | dict[str, Any]
 

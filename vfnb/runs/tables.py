@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -17,22 +18,24 @@ if TYPE_CHECKING:
 __all__ = ["Tables"]
 
 
-class Tables:
+class Tables(ABC):
     """The tables of one run in one score version."""
 
     _reader: RunReader
     _version: int | None
 
     @property
+    @abstractmethod
     def complete(self) -> bool:
         """Whether every planned rollout has ended."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _rows(self) -> list[Row]:
-        raise NotImplementedError
+        """The ended rollouts as plain records."""
 
+    @abstractmethod
     def _planned(self) -> int:
-        raise NotImplementedError
+        """How many rollouts there are to be."""
 
     def _marked(self, frame: pd.DataFrame) -> pd.DataFrame:
         frame.attrs["complete"] = self.complete
