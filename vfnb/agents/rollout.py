@@ -92,22 +92,19 @@ class Rollout:
             asyncio.CancelledError: after the trace got the state `cancelled` and everything is cleaned up.
         """
         trace = self.trace
-        await self.journal.begin_trace(trace, self.ids)
-        cancelled = False
-        try:
-            await self._stages()
-        except asyncio.CancelledError:
-            cancelled = True
+        # What began in the store must end there, so neither is cut short; both are bounded.
+        cancelled = await _whole(self.journal.begin_trace(trace, self.ids))
+        if cancelled:
             trace.end_state = "cancelled"
-        except Exception as error:
-            self._fail(error)
-        ending = asyncio.ensure_future(self._end())
-        while not ending.done():  # a further cancellation must not cut the clean-up short; it is bounded
+        else:
             try:
-                await asyncio.shield(ending)
+                await self._stages()
             except asyncio.CancelledError:
                 cancelled = True
-        ending.result()
+                trace.end_state = "cancelled"
+            except Exception as error:
+                self._fail(error)
+        cancelled |= await _whole(self._end())
         if cancelled:
             raise asyncio.CancelledError
         return trace
@@ -343,3 +340,18 @@ class _Failed(Exception):
 
 def _on_user_loop(work: Coroutine[Any, Any, Any]) -> asyncio.Future[Any]:
     return asyncio.wrap_future(loops.user().submit(work))
+
+
+async def _whole(work: Coroutine[Any, Any, Any]) -> bool:
+    """Await `work` to its end even if this task is cancelled meanwhile, and say whether it was."""
+    doing = asyncio.ensure_future(work)
+    cancelled = False
+    while not doing.done():
+        try:
+            await asyncio.shield(doing)
+        except asyncio.CancelledError:
+            cancelled = True
+        except Exception:
+            break  # raised below, once
+    doing.result()
+    return cancelled
