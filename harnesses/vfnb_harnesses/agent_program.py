@@ -16,12 +16,13 @@ from pydantic import Field
 from typing_extensions import TypeVar
 
 from vfnb.agents import Finished, Harness, HarnessConfig, HarnessSession
-from vfnb.errors import ConfigError, HarnessError, InstallError
+from vfnb.errors import ConfigError, HarnessError, InstallError, VfnbError
 from vfnb.installs import Installed, Recipe, ensure, find
 from vfnb.loops import on_worker
-from vfnb.runtimes import ProgramResult, RuntimeConfig
+from vfnb.runtimes import ProgramResult, PublicEnv, RuntimeConfig
 from vfnb.tasks import Task
 from vfnb.types import Messages
+from vfnb_harnesses.own_tools import check_disabled
 from vfnb_harnesses.program_box import box_environment, check_argv, missing_programs, write_files
 from vfnb_harnesses.prompting import Prompt, check_prompt, opening_prompt, prompt_of
 from vfnb_harnesses.skills import check_skills, skill_files, skills_digest
@@ -45,10 +46,11 @@ class AgentProgramConfig(HarnessConfig):
     """Folders with a SKILL.md each, given to the program as its skills."""
     disabled_tools: list[str] = []
     """The program's own tools that it must not use, by the program's names."""
-    env: dict[str, str] = {}
-    """Further environment variables of the program. They are saved with the run: no secrets here."""
+    env: PublicEnv = {}
+    """Further environment variables of the program. They are saved with the run: what looks like a secret is
+    refused."""
     args: list[str] = []
-    """Further arguments of the command."""
+    """Further arguments of the command. They are saved with the run: no secrets here."""
 
 
 ConfigT = TypeVar("ConfigT", bound=AgentProgramConfig, default=AgentProgramConfig)
@@ -110,6 +112,8 @@ class AgentProgram(Harness[ConfigT], Generic[ConfigT]):
     """Whether it reads skill folders."""
     DISABLE_TOOLS: ClassVar[bool] = False
     """Whether its own tools can be switched off one by one."""
+    OWN_TOOLS: ClassVar[frozenset[str]] = frozenset()
+    """Its own tools in the version `VERSION`: what `disabled_tools` may name. Empty: it is not checked here."""
     MAX_TURNS: ClassVar[Literal["program", "server"]] = "server"
     """Who counts turns: the program by a flag of its command, or our server."""
 
@@ -186,11 +190,16 @@ class AgentProgram(Harness[ConfigT], Generic[ConfigT]):
             raise ConfigError(
                 f"harness {self.name!r} cannot switch its own tools off; leave harness.disabled_tools empty"
             )
+        if self.version == self.VERSION:
+            check_disabled(
+                f"{self.name} {self.version}", config.disabled_tools, self.OWN_TOOLS, self.TOOL_NAME
+            )
         if self.dialect not in self.DIALECTS:
             raise ConfigError(
                 f"harness {self.name!r} does not speak the dialect {self.dialect!r}; harness.dialect is one of "
                 + ", ".join(self.DIALECTS)
             )
+        self._recipe()
         check_skills(config.skills)
         missing = missing_programs(self.NEEDS)
         if missing:
@@ -223,11 +232,27 @@ class AgentProgram(Harness[ConfigT], Generic[ConfigT]):
             **({"tools": names} if names else {}),
         }
 
+    def _recipe(self) -> Recipe:
+        try:
+            recipe = self.recipe()
+        except VfnbError:
+            raise
+        except Exception as error:
+            raise ConfigError(
+                f"harness {self.name!r}: recipe() raised {error!r}; it says what to install"
+            ) from error
+        if not isinstance(recipe, Recipe):
+            raise ConfigError(
+                f"harness {self.name!r}: recipe() gave {type(recipe).__name__}; return what to install, such as "
+                "Npm('package', self.version, program='name')"
+            )
+        return recipe
+
     async def _install(self, session: HarnessSession) -> Installed:
         if self._failed is not None and time.monotonic() - self._failed[0] < RETRY_S:
             raise self._failed[1]
         try:
-            return await ensure(self.recipe(), session.log)
+            return await ensure(self._recipe(), session.log)
         except InstallError as error:
             self._failed = (time.monotonic(), error)
             raise

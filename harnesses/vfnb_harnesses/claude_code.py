@@ -14,7 +14,7 @@ from vfnb.agents import HarnessSession
 from vfnb.errors import ConfigError
 from vfnb.installs import Npm, Recipe
 from vfnb.interception import Marker
-from vfnb.runtimes import ProgramResult, RuntimeConfig
+from vfnb.runtimes import ProgramResult
 from vfnb.tasks import Task
 from vfnb_harnesses.agent_program import AgentProgram, AgentProgramConfig, Command, Reading
 from vfnb_harnesses.output import json_lines
@@ -71,6 +71,7 @@ class ClaudeCodeHarness(AgentProgram[ClaudeCodeConfig]):
     IMAGES: ClassVar[bool] = True
     SKILLS: ClassVar[bool] = True
     DISABLE_TOOLS: ClassVar[bool] = True
+    OWN_TOOLS: ClassVar[frozenset[str]] = TOOLS
     MAX_TURNS: ClassVar[Literal["program", "server"]] = "program"
     REWRITES: ClassVar[str] = (
         "cache marks move; system messages change from blocks to text; a compaction repeats the newest turn"
@@ -80,21 +81,6 @@ class ClaudeCodeHarness(AgentProgram[ClaudeCodeConfig]):
     def recipe(self) -> Recipe:
         package = "@anthropic-ai/claude-code"
         return Npm(package, self.version, program="claude", after=(f"{package}/install.cjs",))
-
-    def check(self, runtime: RuntimeConfig) -> None:
-        """Refuse settings that Claude Code would pass over without a word.
-
-        Raises:
-            ConfigError: as the base; or `disabled_tools` names a tool that the pinned version does not have.
-        """
-        super().check(runtime)
-        for rule in self.config.disabled_tools if self.version == self.VERSION else ():
-            tool = rule.partition("(")[0]  # as in "Bash(git *)"
-            if tool not in TOOLS and not tool.startswith("mcp__"):
-                raise ConfigError(
-                    f"harness.disabled_tools: claude-code {self.version} has no tool {tool!r}; it has "
-                    + ", ".join(sorted(TOOLS))
-                )
 
     def check_task(self, task: Task[Any, Any, Any]) -> None:
         super().check_task(task)

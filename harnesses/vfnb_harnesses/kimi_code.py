@@ -43,6 +43,37 @@ class KimiCodeHarness(AgentProgram[KimiCodeConfig]):
     SYSTEM_PROMPT: ClassVar[bool] = True
     SKILLS: ClassVar[bool] = True
     DISABLE_TOOLS: ClassVar[bool] = True
+    OWN_TOOLS: ClassVar[frozenset[str]] = frozenset(
+        (
+            "Agent",
+            "AgentSwarm",
+            "AskUserQuestion",
+            "Bash",
+            "CreateGoal",
+            "CronCreate",
+            "CronDelete",
+            "CronList",
+            "Edit",
+            "EnterPlanMode",
+            "ExitPlanMode",
+            "FetchURL",
+            "GetGoal",
+            "Glob",
+            "Grep",
+            "Read",
+            "ReadMediaFile",
+            "SetGoalBudget",
+            "Skill",
+            "TaskList",
+            "TaskOutput",
+            "TaskStop",
+            "TodoList",
+            "UpdateGoal",
+            "WaitFor",
+            "WebSearch",
+            "Write",
+        )
+    )
     REWRITES: ClassVar[str] = "arguments re-serialised; partial text of a cut stream kept"
     MARKERS: ClassVar[tuple[Marker, ...]] = (
         Marker(field="system", pattern=SUBAGENT, kind="subagent"),

@@ -60,6 +60,30 @@ class OpencodeHarness(AgentProgram[OpencodeConfig]):
     SYSTEM_PROMPT: ClassVar[bool] = True
     SKILLS: ClassVar[bool] = True
     DISABLE_TOOLS: ClassVar[bool] = True
+    OWN_TOOLS: ClassVar[frozenset[str]] = frozenset(
+        (
+            "apply_patch",
+            "bash",
+            "codesearch",
+            "edit",
+            "glob",
+            "grep",
+            "list",
+            "lsp",
+            "patch",
+            "plan_enter",
+            "plan_exit",
+            "question",
+            "read",
+            "skill",
+            "task",
+            "todoread",
+            "todowrite",
+            "webfetch",
+            "websearch",
+            "write",
+        )
+    )
     REWRITES: ClassVar[str] = "arguments re-serialised; a summary comes back as a reply under another parent"
     MARKERS: ClassVar[tuple[Marker, ...]] = (
         Marker(header="x-session-id", agent=True),

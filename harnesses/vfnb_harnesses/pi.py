@@ -42,6 +42,9 @@ class PiHarness(AgentProgram[PiConfig]):
     SYSTEM_PROMPT: ClassVar[bool] = True
     SKILLS: ClassVar[bool] = True
     DISABLE_TOOLS: ClassVar[bool] = True
+    OWN_TOOLS: ClassVar[frozenset[str]] = frozenset(
+        ("bash", "edit", "find", "grep", "ls", "powershell", "read", "write")
+    )
     REWRITES: ClassVar[str] = "arguments re-serialised"
 
     def recipe(self) -> Npm:

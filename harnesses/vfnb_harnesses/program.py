@@ -12,7 +12,7 @@ from vfnb.agents import Harness, HarnessConfig, HarnessSession
 from vfnb.dialects import chat_encode
 from vfnb.errors import ConfigError
 from vfnb.interception import Marker
-from vfnb.runtimes import ProgramResult
+from vfnb.runtimes import ProgramResult, PublicEnv
 from vfnb.tasks import Task, TaskData, resolve_text_prompt
 from vfnb_harnesses.settings import opening
 
@@ -30,8 +30,9 @@ class ProgramConfig(HarnessConfig):
 
     argv: list[str] = []
     """The command; its first item is looked up on PATH."""
-    env: dict[str, str] = {}
-    """Environment on top of `OPENAI_BASE_URL`, `OPENAI_API_KEY` and `OPENAI_MODEL`, which are always set."""
+    env: PublicEnv = {}
+    """Environment on top of `OPENAI_BASE_URL`, `OPENAI_API_KEY` and `OPENAI_MODEL`, which are always set. It is
+    saved with the run: what looks like a secret is refused."""
     files: dict[str, str] = {}
     """Text files to write into the working directory first, by path."""
 

@@ -24,6 +24,20 @@ SUBAGENT = "subagent working for a parent agent"  # in system texts, which in Ch
 SUMMARY = "You are the component that summarizes a conversation"
 TOO_LARGE = "Context is too large to send"
 AUTH = {"chat": "openai", "responses": "openai-responses", "messages": "anthropic"}
+OWN_TOOLS = frozenset(
+    (
+        *("agent", "artifact", "ask_user_question", "create_sub_session", "cron_create", "cron_delete"),
+        *("cron_list", "edit", "enter_plan_mode", "enter_worktree", "exec", "exit_plan_mode"),
+        *("exit_worktree", "get_goal", "glob", "grep_search", "image_gen", "list_agents"),
+        *("list_directory", "loop_wakeup", "lsp", "monitor", "notebook_edit", "read_file"),
+        *("read_mcp_resource", "record_artifact", "record_source", "report_findings"),
+        *("request_shutdown", "run_shell_command", "save_memory", "send_message", "skill"),
+        *("structured_output", "task_create", "task_list", "task_stop", "task_update", "team_create"),
+        *("team_delete", "team_plan_approval", "todo_write", "tool_call", "tool_search", "update_goal"),
+        *("web_fetch", "web_search", "workflow", "write_file", "zoom_image"),
+    )
+)
+"""Its own tools in the pinned version."""
 
 
 class QwenCodeConfig(AgentProgramConfig):
@@ -45,6 +59,7 @@ class QwenCodeHarness(AgentProgram[QwenCodeConfig]):
     SYSTEM_PROMPT: ClassVar[bool] = True
     SKILLS: ClassVar[bool] = True
     DISABLE_TOOLS: ClassVar[bool] = True
+    OWN_TOOLS: ClassVar[frozenset[str]] = OWN_TOOLS
     REWRITES: ClassVar[str] = (
         "arguments re-serialised, white space at the end of reasoning cut; resume: the first message is another"
     )

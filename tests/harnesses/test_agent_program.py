@@ -146,6 +146,7 @@ def test_skills_are_put_where_the_program_reads_them(package: str, tmp_path: Pat
         ({"skills": ["/nowhere"]}, "'/nowhere' is no folder"),
         ({"skills": ["/"]}, "'/' has no SKILL.md"),
         ({"disabled_tools": ["bash"]}, "cannot switch its own tools off"),
+        ({"env": {"API_TOKEN": "sk-1234567890abcdef"}}, r"pass_env=\['API_TOKEN'\]"),
         ({"dialect": "messages"}, "does not speak the dialect 'messages'; harness.dialect is one of chat"),
     ],
 )
@@ -154,6 +155,22 @@ def test_settings_that_cannot_be_honoured_are_refused_before_anything_runs(
 ) -> None:
     with pytest.raises(ConfigError, match=words):
         vf.make_agent(TinyAgent(TinyConfig(**settings)), model=vf.Scripted(["x"]))
+
+
+@pytest.mark.parametrize(
+    ("broken", "words"),
+    [
+        (lambda: 1 / 0, "recipe\\(\\) raised ZeroDivisionError"),
+        (lambda: "pkg", "recipe\\(\\) gave str; return"),
+    ],
+)
+def test_a_recipe_that_is_none_is_refused_before_anything_runs(broken: Any, words: str) -> None:
+    class Broken(TinyAgent):
+        def recipe(self) -> Any:
+            return broken()
+
+    with pytest.raises(ConfigError, match=f"harness 'tiny': {words}"):
+        vf.make_agent(Broken(TinyConfig()), model=vf.Scripted(["x"]))
 
 
 def test_what_a_program_needs_of_the_machine_is_looked_for(package: str) -> None:

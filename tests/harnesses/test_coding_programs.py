@@ -41,7 +41,7 @@ def test_a_tool_that_claude_code_does_not_have_is_refused() -> None:
     rules = ["Bash(git *)", "mcp__desk__add", "WebFetch"]
     ClaudeCodeHarness(ClaudeCodeConfig(disabled_tools=rules)).check(SubprocessConfig())
     ClaudeCodeHarness(ClaudeCodeConfig(version="9.9", disabled_tools=["New"])).check(SubprocessConfig())
-    with pytest.raises(ConfigError, match="no tool 'bash'; it has Agent, Bash"):
+    with pytest.raises(ConfigError, match=r"no tool 'bash'; did you mean 'Bash'\? It has Agent, Bash"):
         ClaudeCodeHarness(ClaudeCodeConfig(disabled_tools=["bash"])).check(SubprocessConfig())
 
 

@@ -15,9 +15,10 @@ from vfnb_harnesses.prompting import Prompt
 import vfnb as vf
 from vfnb.agents import HarnessSession
 from vfnb.dialects import get
+from vfnb.errors import ConfigError
 from vfnb.installs import Installed
 from vfnb.interception import Endpoint, Session
-from vfnb.runtimes import make_runtime
+from vfnb.runtimes import SubprocessConfig, make_runtime
 from vfnb.types import SamplingConfig
 from vfnb.utils.imports import import_object
 
@@ -134,9 +135,25 @@ def test_settings_that_a_program_claims_to_honour_change_its_command(name: str, 
     plain = told(commands(kind, resume=False)[0])
     claims: dict[str, tuple[bool, dict[str, Any]]] = {
         "skills": (kind.SKILLS, {"skills": [str(tmp_path / "counting")]}),
-        "disabled tools": (kind.DISABLE_TOOLS, {"disabled_tools": [OWN_TOOL.get(name, "a_tool")]}),
+        "disabled tools": (
+            kind.DISABLE_TOOLS,
+            {"disabled_tools": [OWN_TOOL.get(name) or min(kind.OWN_TOOLS, default="a_tool")]},
+        ),
         "max turns": (kind.MAX_TURNS == "program", {"max_turns": 7}),
     }
     for what, (claimed, settings) in claims.items():
         if claimed:
             assert told(commands(kind, resume=False, **settings)[0]) != plain, what
+
+
+@every_program
+def test_a_misspelt_tool_to_disable_is_refused(name: str) -> None:
+    kind = PROGRAMS[name]
+    if not kind.OWN_TOOLS:
+        pytest.skip("its tools are not listed, or it has a check of its own")
+    config = kind.config_type()
+    misspelt = f"{min(kind.OWN_TOOLS)}s"
+    with pytest.raises(ConfigError, match=f"has no tool '{misspelt}'; did you mean"):
+        kind(config(disabled_tools=[misspelt])).check(SubprocessConfig())
+    kind(config(disabled_tools=sorted(kind.OWN_TOOLS))).check(SubprocessConfig())
+    kind(config(version="0.0.1", disabled_tools=["of_that_version"])).check(SubprocessConfig())

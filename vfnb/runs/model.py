@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pydantic import Field, field_validator
-from pydantic_core import PydanticCustomError
 
-from vfnb.utils.config import OBJECT, BaseConfig
+from vfnb.utils.config import OBJECT, BaseConfig, hidden
 
 if TYPE_CHECKING:
     from vfnb.clients import ModelClient
@@ -61,9 +60,7 @@ class ModelConfig(BaseConfig):
     @classmethod
     def _is_a_name(cls, value: str | None) -> str | None:
         if value and not value.isidentifier():
-            raise PydanticCustomError(  # which keeps a key that was pasted here out of the message
-                "hidden", "give the name of an environment variable, not the key itself"
-            )
+            raise hidden("give the name of an environment variable, not the key itself")
         return value
 
     @field_validator("headers")

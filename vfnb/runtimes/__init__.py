@@ -5,6 +5,7 @@ from vfnb.runtimes.base import BackgroundProgram, ProgramResult, Runtime
 from vfnb.runtimes.config import (
     AnyRuntimeConfig,
     InProcessConfig,
+    PublicEnv,
     RuntimeConfig,
     SubprocessConfig,
     make_runtime,
@@ -22,6 +23,7 @@ __all__ = [
     "InProcessConfig",
     "InProcessRuntime",
     "ProgramResult",
+    "PublicEnv",
     "Runtime",
     "RuntimeConfig",
     "SubprocessConfig",

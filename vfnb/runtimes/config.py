@@ -10,11 +10,13 @@ from pydantic import AfterValidator, BeforeValidator, Field, SerializeAsAny
 
 from vfnb.errors import ConfigError
 from vfnb.runtimes.base import Runtime
+from vfnb.runtimes.environ import without_secrets
 from vfnb.utils.config import BaseConfig, build, nearest
 
 __all__ = [
     "AnyRuntimeConfig",
     "InProcessConfig",
+    "PublicEnv",
     "RuntimeConfig",
     "SubprocessConfig",
     "make_runtime",
@@ -22,6 +24,9 @@ __all__ = [
     "runtime_class",
     "runtime_config",
 ]
+
+PublicEnv = Annotated[dict[str, str], AfterValidator(without_secrets)]
+"""Variables that a setting gives to programs: saved with the run, so what looks like a secret is refused."""
 
 
 class RuntimeConfig(BaseConfig):
@@ -67,8 +72,8 @@ class SubprocessConfig(RuntimeConfig):
     """Always `subprocess`."""
     workdir: InnerPath | None = None
     """Folder inside the box in which programs start and relative paths begin; the task's if not given."""
-    env: dict[str, str] = {}
-    """Variables set for every program. They are saved with the run: no secrets here."""
+    env: PublicEnv = {}
+    """Variables set for every program. They are saved with the run: what looks like a secret is refused."""
     pass_env: list[str] = []
     """Names of variables handed on although they look like credentials or user settings."""
     output_limit: int = Field(default=1_000_000, ge=1_000)

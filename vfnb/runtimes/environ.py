@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 
-__all__ = ["scrubbed"]
+from vfnb.utils.config import hidden
+
+__all__ = ["scrubbed", "without_secrets"]
 
 _WORDS = {
     *("AUTH", "AUTHORIZATION", "BEARER", "COOKIE", "COOKIES", "CREDENTIAL", "CREDENTIALS", "CREDS", "DSN"),
@@ -22,6 +24,7 @@ _PREFIXES = (
     *("UV_PUBLISH_", "VAULT_", "VERTEX_", "VFNB_", "WANDB_", "XAI_", "XDG_"),
 )
 _NAMES = {"DATABASE_URL", "DBUS_SESSION_BUS_ADDRESS", "GNUPGHOME", "GPG_AGENT_INFO", "SSH_AGENT_PID"}
+_SHORTEST = 12  # characters of a key; what is set to make a program start ("dummy", "none") is shorter
 _USER_IN_URL = re.compile(r"://[^/@\s]+:[^/@\s]+@")
 
 
@@ -39,12 +42,32 @@ def scrubbed(environ: Mapping[str, str], keep: Collection[str] = ()) -> dict[str
     }
 
 
+def without_secrets(env: dict[str, str]) -> dict[str, str]:
+    """The variables of a setting, which is saved with the run.
+
+    Raises:
+        PydanticCustomError: one looks like a credential: by its name and a value that may be one, or by a password
+            in a URL.
+    """
+    for name, value in env.items():
+        if _USER_IN_URL.search(value) or (_credential(name.upper()) and _opaque(value)):
+            raise hidden(
+                f"{name} looks like a secret, and settings are saved with the run; set it in this process's "
+                f"environment and name it in runtime.pass_env, as in pass_env=[{name!r}]"
+            )
+    return env
+
+
+def _opaque(value: str) -> bool:
+    """Whether a value may be a key: long, one word, no number (a limit of tokens), nothing to be filled in."""
+    return len(value) >= _SHORTEST and not value.isdigit() and not re.search(r"[\s{}]", value)
+
+
 def _sensitive(name: str) -> bool:
+    return name in _NAMES or name.startswith(_PREFIXES) or _credential(name)
+
+
+def _credential(name: str) -> bool:
     if name in ("PWD", "OLDPWD"):  # working folders, not passwords
         return False
-    return (
-        name in _NAMES
-        or name.startswith(_PREFIXES)
-        or name.endswith(_ENDINGS)
-        or bool(_WORDS.intersection(name.split("_")))
-    )
+    return name.endswith(_ENDINGS) or bool(_WORDS.intersection(name.split("_")))

@@ -8,7 +8,7 @@ from types import UnionType
 from typing import Annotated, Any, ClassVar, Protocol, Self, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, ValidationError
-from pydantic_core import ErrorDetails
+from pydantic_core import ErrorDetails, PydanticCustomError
 
 from vfnb.errors import ConfigError, VfnbError
 
@@ -19,6 +19,7 @@ __all__ = [
     "Speller",
     "all_keys",
     "build",
+    "hidden",
     "models_in",
     "nearest",
     "problem_text",
@@ -84,6 +85,11 @@ def build(model: type[M], data: Mapping[str, Any] | M | None = None, *, path: st
         raise ConfigError(problem_text(model, error, path)) from None
 
 
+def hidden(text: str) -> PydanticCustomError:
+    """The error of a validator whose message must not repeat the value, which may be a secret."""
+    return PydanticCustomError("hidden", "{text}", {"text": text})
+
+
 def nearest(word: str, candidates: Iterable[str], cutoff: float = 0.6) -> str | None:
     """The most similar candidate, dashes and case aside, or None if nothing is similar."""
     plain = {_plain(candidate): candidate for candidate in sorted(candidates)}
@@ -147,13 +153,19 @@ def _text(
         return f"unknown key{owner}{_hint(model, keys, owners, spell)}"
     if problem["type"] == "missing":
         return f"required{owner}, but not given"
-    if problem["type"] == "hidden":  # our own mark of values that may be secret
+    if problem["type"] == "hidden":
         return problem["msg"]
-    value = problem["input"]
-    shown = repr(value)
-    shown = shown if len(shown) <= 80 else shown[:77] + "..."
     message = problem["msg"].removeprefix("Value error, ")
-    return f"{message[:1].lower()}{message[1:]} (got {shown})"
+    return f"{message[:1].lower()}{message[1:]} (got {_shown(problem['input'])})"
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, Mapping):  # its values may be headers or variables: keys say enough
+        value = list(value)
+        text = f"the keys {', '.join(map(repr, value))}" if value else "nothing"
+    else:
+        text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."
 
 
 def _hint(model: type[BaseModel], keys: list[str], owners: list[type[BaseModel]], spell: Speller) -> str:

@@ -11,7 +11,7 @@ from pydantic.json_schema import SkipJsonSchema
 from vfnb.clients import ModelClient
 from vfnb.clients.address import public_headers, public_url
 from vfnb.types import SamplingConfig
-from vfnb.utils.config import OBJECT, BaseConfig
+from vfnb.utils.config import OBJECT, BaseConfig, hidden
 
 __all__ = ["JudgeConfig", "JudgeView", "TaskJudgeConfig"]
 
@@ -79,19 +79,15 @@ class JudgeConfig(BaseConfig):
         if not value.startswith(("http://", "https://")):
             raise ValueError("a URL must start with http:// or https://")
         if (public_url(value) or "").rstrip("/") != value.rstrip("/"):
-            raise ValueError(
-                "put user, password and key into the environment (api_key_var), not into the URL"
-            )
+            raise hidden("put user, password and key into the environment (api_key_var), not into the URL")
         return value
 
     @field_validator("headers")
     @classmethod
     def _no_secrets(cls, value: dict[str, str]) -> dict[str, str]:
-        hidden = [name for name, shown in public_headers(value).items() if shown == "***"]
-        if hidden:
-            raise ValueError(
-                f"{hidden[0]} looks like a secret; put it into the environment and write 'env:NAME'"
-            )
+        secret = [name for name, shown in public_headers(value).items() if shown == "***"]
+        if secret:
+            raise hidden(f"{secret[0]} looks like a secret; put it into the environment and write 'env:NAME'")
         return value
 
     @model_validator(mode="after")

@@ -13,12 +13,12 @@ from pydantic import (
     ValidatorFunctionWrapHandler,
     WrapValidator,
 )
-from pydantic_core import InitErrorDetails, PydanticCustomError
+from pydantic_core import InitErrorDetails
 
 from vfnb.errors import ConfigError
 from vfnb.tasks.judges.config import JudgeConfig
 from vfnb.tasks.judges.registry import judge_class, judges
-from vfnb.utils.config import nearest
+from vfnb.utils.config import hidden, nearest
 
 if TYPE_CHECKING:
     from vfnb.tasks.judges.base import Judge
@@ -58,7 +58,9 @@ def _located(config: type[JudgeConfig], error: ValidationError) -> ValidationErr
                 f"did you mean {match}?" if match else f"known keys: {', '.join(sorted(config.model_fields))}"
             )
             text = f"unknown key of {config.__name__}; {hint}"
-            kind = PydanticCustomError("hidden", "{text}", {"text": text})
+            kind = hidden(text)
+        elif kind == "hidden":
+            kind = hidden(problem["msg"])
         lines.append(
             InitErrorDetails(
                 type=kind, loc=problem["loc"], input=problem["input"], ctx=problem.get("ctx", {})
