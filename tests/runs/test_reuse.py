@@ -159,3 +159,34 @@ def test_another_model_or_sampling_is_another_run(tmp_path: Path) -> None:
     hot = run(tmp_path, model, cell(), sampling={"temperature": 1.0})
     assert model.calls == 10
     assert len(hot.traces) == 5
+
+
+def test_what_is_set_aside_is_told_with_its_labels_and_comes_back(tmp_path: Path) -> None:
+    model = counting()
+    first = run(tmp_path, model, cell())
+    first.traces[0].label("good", value=True)
+    assert first.notes == ()
+
+    other = run(tmp_path, model, cell(prompt="f'What is {i} plus {i}?'"))
+    (note,) = other.notes
+    assert note.startswith("5 stored rollouts (1 with labels, tags or notes) are of other tasks")
+    assert note[:60] in str(other)
+    assert other.labels().empty
+
+    back = run(tmp_path, model, cell())
+    assert model.calls == 10
+    assert list(back.labels()["trace"]) == [first.traces[0].id]
+
+
+def test_rollouts_that_run_anew_are_no_part_of_an_older_version_of_scores(tmp_path: Path) -> None:
+    first = run(tmp_path, counting(), cell())
+    first.rescore([lambda trace: 3.0], weights={"exact": 0.0}, label="three")
+
+    anew = run(tmp_path, vf.Scripted(["4"], cycle=True), cell(prompt="f'{i} and {i}?'"))
+    scores = anew.scores.set_index("version")
+    assert list(scores["label"]) == ["", "three", "run anew"]
+    assert list(scores["kind"]) == ["live", "rescore", "live"]
+    assert list(scores["traces"]) == [0, 0, 5]
+    assert list(scores["reward"].isna()) == [True, True, False]  # not the mean of what is set aside
+    assert scores["reward"][2] == anew.summary.reward.mean == 0.2
+    assert anew.use(1).summary.reward.mean is None

@@ -78,6 +78,8 @@ def standard_error(values: Sequence[float], clusters: Sequence[Hashable] | None 
     if n < 2:
         return None
     mean = mean_of(values)
+    if n > 1 and max(values) == min(values):
+        return 0.0  # the mean of equal numbers may differ from them in its last digit
     sums: dict[Hashable, float] = defaultdict(float)
     for value, cluster in zip(values, clusters if clusters is not None else range(n), strict=True):
         sums[cluster] += value - mean

@@ -126,6 +126,9 @@ def _means(
     xs = list(dict.fromkeys(key[2] for key in values))
     numeric = all(isinstance(value, int | float) and not isinstance(value, bool) for value in xs)
     places = {value: float(value) if numeric else float(place) for place, value in enumerate(xs)}
+    panels_named, lines_named = (
+        _named(axis, [key[at] for key in values]) for at, axis in enumerate(axes[:2])
+    )
     panels = []
     for facet in dict.fromkeys(key[0] for key in values):
         drawn = []
@@ -139,8 +142,8 @@ def _means(
                 )
                 failed = f"{errors[key]} rollouts failed and do not count" if errors[key] else ""
                 points.append(Point(places[key[2]], _name(key[2]), mean, halves.get(key), failed))
-            drawn.append(Line(_named(axes[1], color), tuple(points)))
-        panels.append(Panel(_named(axes[0], facet), tuple(drawn)))
+            drawn.append(Line(lines_named[color], tuple(points)))
+        panels.append(Panel(panels_named[facet], tuple(drawn)))
     if len(panels) > _MAX_PANELS or max(len(panel.lines) for panel in panels) > MAX_LINES:
         raise ConfigError(
             f"{len(panels)} panels of {len(panels[0].lines)} lines; at most {_MAX_PANELS} of {MAX_LINES} can be "
@@ -159,11 +162,12 @@ def _paired(values: Mapping[Key, Mapping[str, list[float]]], level: float) -> di
     return dict(zip(filled, halves, strict=True)) if halves is not None else {}
 
 
-def _named(axis: str | None, value: Any) -> str:
-    """What a colour or a panel stands for; a number or a yes needs the name of its axis."""
+def _named(axis: str | None, values: Sequence[Any]) -> dict[Any, str]:
+    """What each colour or panel stands for; if one is a number, a yes or nothing, all have the name of the axis."""
     if axis is None:
-        return ""
-    return _name(value) if isinstance(value, str) and value != "none" else f"{axis}={_name(value)}"
+        return dict.fromkeys(values, "")
+    clear = all(isinstance(value, str) and value != "none" for value in values)
+    return {value: _name(value) if clear else f"{axis}={_name(value)}" for value in values}
 
 
 def _name(value: Any) -> str:

@@ -31,9 +31,9 @@ def version_table(reader: RunReader) -> pd.DataFrame:
     from vfnb.lab.typed import table
 
     rows = reader.query(
-        "SELECT v.version, v.kind, v.label, v.created, count(num), count(t.error), avg(t.reward), v.weights "
-        "FROM versions v LEFT JOIN totals t ON t.version = v.version "
-        "LEFT JOIN traces ON num = t.trace AND superseded = 0 GROUP BY v.version ORDER BY v.version"
+        "SELECT v.version, v.kind, v.label, v.created, count(t.trace), count(t.error), avg(t.reward), v.weights "
+        "FROM versions v LEFT JOIN (SELECT totals.* FROM totals JOIN traces ON num = trace WHERE superseded = 0) t "
+        "ON t.version = v.version GROUP BY v.version ORDER BY v.version"
     )
     values = list(zip(*rows, strict=True)) if rows else [()] * len(_COLUMNS)
     found = {column.name: list(part) for column, part in zip(_COLUMNS, values, strict=True)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,6 +19,7 @@ __all__ = ["Reuse", "take_over"]
 
 
 _Match = tuple[Unit, TraceHead]
+_ANEW = "scoring changed"  # the version of a sitting that took over rollouts with the taskset's own scores
 
 
 @dataclass(slots=True)
@@ -53,7 +54,9 @@ async def take_over(
     with store.reader() as reader:
         await _bury(store, reader)
         wanted = {(unit.rollout_hash, unit.rollout) for unit in units}
-        heads = [head for head in reader.heads() if (head.rollout_hash, head.rollout) in wanted]
+        stored = reader.heads()
+        heads = [head for head in stored if (head.rollout_hash, head.rollout) in wanted]
+        found.notes += _aside(reader, [head for head in stored if head.superseded == 0], wanted)
         found.tokens = sum((h.prompt_tokens or 0) + (h.completion_tokens or 0) for h in heads)
         found.cost = sum(head.cost or 0.0 for head in heads)
         done = {(h.rollout_hash, h.rollout): h for h in heads if usable(h)}
@@ -72,6 +75,22 @@ async def take_over(
         rows = {row.trace: row for row in stored_rows(reader)}
         found.rows = [replace(rows[head.id], reused=True) for _, head in kept]
     return found
+
+
+def _aside(
+    reader: RunReader, shown: Sequence[TraceHead], wanted: Collection[tuple[str | None, int | None]]
+) -> list[str]:
+    """What the run had and leaves out from now on, because it does not belong to what is asked for."""
+    left = {head.id for head in shown if (head.rollout_hash, head.rollout) not in wanted}
+    if not left:
+        return []
+    marked = {str(row[0]) for row in reader.query("SELECT traces.id FROM traces JOIN marks ON trace = num")}
+    kept = len(left & marked)
+    told = f"{len(left)} stored rollouts" + (f" ({kept} with labels, tags or notes)" if kept else "")
+    return [
+        f"{told} are of other tasks, prompts, models or settings, or beyond `rollouts`: kept in the folder, but "
+        "set aside; the former definition brings them back, another dir= keeps both in sight"
+    ]
 
 
 def _usable(head: TraceHead) -> bool:
@@ -104,12 +123,13 @@ async def _scores(
     scored = {unit.trace: unit.scored for unit in reader.finished()}
     newest = reader.newest()
     found.version = newest
+    own = all(one.kind == "live" or one.label == _ANEW for one in reader.versions()[-1:])
 
     def version(unit: Unit, head: TraceHead) -> int | None:
         """The newest scores of this kind; none if the scoring failed: it may succeed now."""
         return None if head.state == "error" else scored.get(head.id, {}).get(unit.score_hash)
 
-    if all(version(unit, head) == newest for unit, head in kept):
+    if own and all(version(unit, head) == newest for unit, head in kept):
         return list(kept)
     rows: list[ScoreRow] = []
     matched: list[_Match] = []
@@ -135,7 +155,8 @@ async def _scores(
         matched.append((unit, head))
         await asyncio.sleep(0)
     found.notes = sorted(set(found.notes))
-    found.version = await store.add_scores(ScoreVersion(kind="rescore", label="scoring changed"), rows)
+    made = ScoreVersion(kind="rescore", label=_ANEW) if kept else ScoreVersion(kind="live", label="run anew")
+    found.version = await store.add_scores(made, rows)
     return matched
 
 
