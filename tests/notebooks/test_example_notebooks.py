@@ -15,15 +15,18 @@ from support.paths import ROOT
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 PROGRAMS = {"05_harnesses"}  # run by tests/real/test_harnesses_notebook.py, for they need agent programs
 TORCH = {"04_tokens"}  # run by tests/real/test_tokens_notebook.py, for it needs PyTorch
-QUICK = [path for path in NOTEBOOKS if path.stem not in PROGRAMS | TORCH]
+FAST = {"01_quickstart"}  # the rest take a real kernel half a minute each
+PLAIN = [path for path in NOTEBOOKS if path.stem not in PROGRAMS | TORCH]
 
 
-def each(notebooks: list[Path]) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("source", notebooks, ids=lambda path: path.stem)
-
-
-@each(QUICK)
-@pytest.mark.timeout(240)
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param(path, id=path.stem, marks=() if path.stem in FAST else pytest.mark.real)
+        for path in PLAIN
+    ],
+)
+@pytest.mark.timeout(120)
 def test_it_runs_and_every_result_has_twins(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -38,7 +41,7 @@ def test_it_runs_and_every_result_has_twins(
             assert {"text/plain", "text/html"} <= set(output.data), output.data["text/plain"]
 
 
-@each(NOTEBOOKS)
+@pytest.mark.parametrize("source", NOTEBOOKS, ids=lambda path: path.stem)
 def test_the_stored_file_is_small_and_clean(source: Path) -> None:
     text = source.read_text()
     stored = nbformat.reads(text, as_version=4)
