@@ -155,7 +155,9 @@ def test_nothing_starts_if_one_cannot(tmp_path: Path, settings: dict[str, Any], 
 
 def test_a_wrong_name_or_folder_is_told_the_right_one(tmp_path: Path) -> None:
     both = compared(tmp_path)
-    with pytest.raises(KeyError, match="no harness 'twice' in this comparison; there are once, forgetful"):
+    with pytest.raises(
+        KeyError, match="no harness 'twice' in this comparison; there are 'once'; 'forgetful'"
+    ):
         both["twice"]
     with pytest.raises(StoreError, match=r"has a run for each harness; open it with vf\.Comparison\.load"):
         vf.load(tmp_path / "all")

@@ -168,3 +168,24 @@ def test_forks_train_only_what_was_sampled_anew(tmp_path: Path) -> None:
         assert sum(int(sample.mask.sum()) for sample in made.samples()) == live > 0
     assert len({t.last_reply for t in fork.run.traces}) > 1
     assert fork.run.export("arrow", tmp_path / "out")
+
+
+def test_forks_are_compared_with_scores_by_the_same_rewards(tmp_path: Path) -> None:
+    run = recorded(tmp_path / "a")
+
+    def five(trace: vf.Trace) -> float:
+        return 5.0
+
+    run.rescore([five], weights={"right": 0.0}, label="five")
+    fork = run.fork(0, 1, n=2, model=vf.Scripted(right)).wait(quiet=True)
+    assert (fork.value.mean, fork.group.mean, fork.change.mean) == (1.0, 0.0, 1.0)
+    assert fork.frame()["reward"].tolist() == [0.0, 1.0, 1.0]
+    assert "the run shows version 1 (five (rescored: five)); the forks have the rewards of version 0" in str(
+        fork
+    )
+
+    fork.run.rescore([five], label="other")
+    assert fork.change.mean is None and "not compared: scored by different rewards" in str(fork)
+    fork.run.rescore([five], weights={"right": 0.0}, label="five")
+    assert (fork.value.mean, fork.group.mean, fork.change.mean) == (5.0, 5.0, 0.0)
+    assert "version 0" not in str(fork)

@@ -498,3 +498,20 @@ def test_nothing_is_written_where_the_run_was(tmp_path: Path) -> None:
     with pytest.raises(StoreError):
         run.rescore({"b": lambda trace: 0.5})
     assert not (tmp_path / "a").exists()
+
+
+def test_the_traces_whose_order_flipped_are_a_table(tmp_path: Path) -> None:
+    words = iter(["a", "ccc", "bb", "a", "ccc", "bb"])
+    run = go(
+        tmp_path, Sums().take(2), model=vf.Scripted(lambda messages: next(words)), rollouts=3, concurrency=1
+    )
+    assert run.rescore([], weights={"short": 2.0}).flips().empty
+
+    def length(trace: vf.Trace) -> float:
+        return float(len(trace.last_reply))
+
+    found = run.rescore([length], weights={"short": 0.0}).flips()
+    assert list(found.columns) == ["trace", "task", "rollout", "old", "new", "pairs", "rank_old", "rank_new"]
+    assert sorted(found["pairs"]) == [2, 2, 2, 2, 2, 2]
+    best = found.set_index("trace").loc[[t.id for t in run.traces if t.last_reply == "ccc"]]
+    assert list(best["rank_old"]) == [3.0, 3.0] and list(best["rank_new"]) == [1.0, 1.0]

@@ -66,7 +66,7 @@ def test_a_grid_is_all_combinations_with_typed_axes(tmp_path: Path) -> None:
     assert frame.groupby(["harness", "temperature", "task"]).size().eq(2).all()
     assert study["harness=once, temperature=0.7"].config["sampling"] == {"temperature": 0.7}
     with pytest.raises(
-        KeyError, match="no setting 'x' in this study; there are harness=once, temperature=0,"
+        KeyError, match="no setting 'x' in this study; there are 'harness=once, temperature=0'; "
     ):
         study["x"]
 
@@ -340,3 +340,46 @@ def test_a_killed_study_is_there_and_goes_on(tmp_path: Path) -> None:
     assert f"finished {done.sum()}" in output
     whole = vf.Study.load(folder)
     assert whole.complete and list(whole.settings.scored) == [40, 40, 40]
+
+
+def test_settings_are_found_by_position_and_axes_and_their_frames_are_one(tmp_path: Path) -> None:
+    study = studied(tmp_path, harness=[once, twice], axes={"sampling.temperature": [0, 1]})
+    assert study[0] is study["harness=once, temperature=0"] and study[-1] is list(study.values())[3]
+    assert study[{"harness": "twice", "temperature": 0}] is study[2]
+    assert dict(study.items()) == {name: study[name] for name in study.keys()}  # noqa: SIM118
+    with pytest.raises(KeyError, match="fits 2 settings: 'harness=twice, temperature=0'; 'harness=twice, t"):
+        study[{"harness": "twice"}]
+    with pytest.raises(ConfigError, match="'heat' is no axis"):
+        study[{"heat": 0}]
+    with pytest.raises(KeyError, match="no setting 4 "):
+        study[4]
+
+    said = study.frame("messages", columns=["trace", "role"], where="role = 'assistant'")
+    assert list(said.columns) == ["setting", "harness", "temperature", "trace", "role"]
+    assert said.groupby("harness").size().to_dict() == {"once": 6, "twice": 12}
+    assert said.attrs["complete"] is True
+    assert {"harness", "axis_harness"} & set(study.frame("traces"))
+    both = vf.frame(study, "messages")
+    assert len(both) == len(vf.frame([study.dir], "messages")) == len(study.frame("messages"))
+    with pytest.raises(ConfigError, match="need a level"):
+        study.frame(where="reward > 0")
+
+
+def test_settings_that_were_scored_by_different_rewards_are_not_compared_in_silence(tmp_path: Path) -> None:
+    study = studied(tmp_path, harness=[once, twice], rollouts=2)
+    assert "different rewards" not in f"{study}{study.compare()}{study.plot().text}"
+
+    def half(trace: vf.Trace) -> float:
+        return 0.5
+
+    study[1].rescore([half], label="half")
+    told = "scored by different rewards, so that means do not compare: harness=once: "
+    assert told in str(study) and f"warning: {told}" in str(study.compare())
+    assert told[:40] in study.plot().text and "different rewards" not in str(study.compare(y="turns"))
+    assert "half (rescored: half)" in study.compare().notes[0]
+    assert any(told[:25] in note for note in vf.diff(study[0], study[1]).notes)
+    assert vf.diff(study[1].use(0), study[1]).notes == ()  # two versions of one run are meant to differ
+
+    made = study.rescore([half], label="half")
+    assert list(made) == list(study) and all(one.scored == 6 for one in made.values())
+    assert "different rewards" not in f"{study}{study.compare()}{study.plot().text}"

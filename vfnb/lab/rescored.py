@@ -156,6 +156,27 @@ class Rescored:
         }
         return made
 
+    def flips(self) -> pd.DataFrame:
+        """The traces whose order among the rollouts of their task changed, most changed first.
+
+        Returns:
+            Columns `trace`, `task`, `rollout`, `old` and `new` reward, `pairs` (rollouts of the task that it passed
+            or fell behind; a tie that broke is none), `rank_old` and `rank_new` (1 is the best of its task). Tasks
+            with more than 64 rollouts are compared with 64 of them.
+        """
+        import pandas as pd
+
+        from vfnb.lab.reward_math import groups_of, reordered
+
+        table = self.frame()[["trace", "task", "rollout", "old", "new"]].dropna().reset_index(drop=True)
+        before, after = table["old"].to_numpy("float64"), table["new"].to_numpy("float64")
+        found = reordered(groups_of(list(table["task"])), before, after).flips
+        made = table.iloc[[flip.row for flip in found]].reset_index(drop=True)
+        made["pairs"] = pd.Series([flip.pairs for flip in found], dtype="Int64")
+        made["rank_old"] = pd.Series([flip.rank_before for flip in found], dtype="Float64")
+        made["rank_new"] = pd.Series([flip.rank_after for flip in found], dtype="Float64")
+        return made
+
     def __repr__(self) -> str:
         from vfnb.lab.rescored_twin import rescored_line
 

@@ -16,9 +16,11 @@ __all__ = [
     "Scores",
     "Suspect",
     "correlations",
+    "groups_of",
     "histogram",
     "outcome",
     "ranks",
+    "reordered",
     "rounded",
     "suspects",
 ]
@@ -61,7 +63,7 @@ class Scores:
     @cached_property
     def groups(self) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
         """Rows by task, tasks of one size together: int[g, size], and which of a task each one is compared with."""
-        return _groups(self.tasks)
+        return groups_of(self.tasks)
 
     def edited(self, thresholds: Mapping[str, float]) -> Values:
         """float[n, k]: a signal with a threshold is 1 from there on, else 0."""
@@ -112,11 +114,17 @@ def outcome(scores: Scores, weights: Mapping[str, float], thresholds: Mapping[st
     for name, weight in weights.items():
         used[:, scores.names.index(name)] = weight
     after = (scores.edited(thresholds) * used).sum(1)
-    before = scores.reward
+    return reordered(scores.groups, scores.reward, after)
+
+
+def reordered(
+    groups: Sequence[tuple[NDArray[np.int64], NDArray[np.int64]]], before: Values, after: Values
+) -> Outcome:
+    """What other rewards do to the order within tasks; `groups` as in `Scores`."""
     count = np.zeros(len(before), np.int64)
     rank = np.zeros((2, len(before)))
     pairs = 0
-    for rows, few in scores.groups:
+    for rows, few in groups:
         # int8[group, i, j]: the sign of each difference, before and after
         old, new = _signs(before[rows], few), _signs(after[rows], few)
         count[rows] += (old * new < 0).sum(2)
@@ -144,7 +152,8 @@ def _places(signs: NDArray[np.int8]) -> Values:
     return places
 
 
-def _groups(tasks: Sequence[str]) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+def groups_of(tasks: Sequence[str]) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """As `Scores.groups`."""
     _, code, sizes = np.unique(np.asarray(tasks, object).astype(str), return_inverse=True, return_counts=True)
     order = np.argsort(code, kind="stable")
     starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])

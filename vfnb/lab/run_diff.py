@@ -28,9 +28,16 @@ class RunDiff(Diff):
     """
 
     def __init__(
-        self, left: str, right: str, rows: Sequence[DiffRow], *, threshold: float, config: Diff
+        self,
+        left: str,
+        right: str,
+        rows: Sequence[DiffRow],
+        *,
+        threshold: float,
+        config: Diff,
+        notes: Sequence[str] = (),
     ) -> None:
-        super().__init__("runs", left, right, rows)
+        super().__init__("runs", left, right, rows, notes)
         self.threshold = threshold
         self.config = config
 
@@ -108,14 +115,20 @@ class RunDiff(Diff):
 
 
 def diff_runs(
-    left: Iterable[Row], right: Iterable[Row], names: tuple[str, str], config: Diff, *, threshold: float = 1.0
+    left: Iterable[Row],
+    right: Iterable[Row],
+    names: tuple[str, str],
+    config: Diff,
+    *,
+    threshold: float = 1.0,
+    notes: Sequence[str] = (),
 ) -> RunDiff:
     """Two runs by the records of their rollouts, matched by task; rows in the order of the tasks."""
     a = {stat.task: stat for stat in per_task(left, threshold=threshold)}
     b = {stat.task: stat for stat in per_task(right, threshold=threshold)}
     known = sorted({**b, **a}.values(), key=lambda stat: (stat.idx is None, stat.idx or 0, stat.task))
     rows = [_row(stat.task, a.get(stat.task), b.get(stat.task)) for stat in known]
-    return RunDiff(*names, rows, threshold=threshold, config=config)
+    return RunDiff(*names, rows, threshold=threshold, config=config, notes=notes)
 
 
 def _row(task: str, a: TaskStat | None, b: TaskStat | None) -> DiffRow:

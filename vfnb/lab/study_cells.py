@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from vfnb.lab.intervals import Estimate, estimate
 from vfnb.lab.rows import Row
+from vfnb.lab.scored_by import scored_by, unlike
 
 if TYPE_CHECKING:
     from vfnb.store.reader import RunReader
 
-__all__ = ["StudyCell", "axis_names", "reward_of"]
+__all__ = ["StudyCell", "axis_names", "reward_of", "unlike_settings"]
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,11 @@ class StudyCell:
 def axis_names(cells: Sequence[StudyCell]) -> list[str]:
     """The columns of the axes."""
     return list(dict.fromkeys(name for cell in cells for name in cell.values))
+
+
+def unlike_settings(cells: Sequence[StudyCell]) -> str:
+    """A warning if the settings were scored by different rewards; else `""`."""
+    return unlike({cell.name: scored_by(cell.reader) for cell in cells if cell.reader is not None})
 
 
 def reward_of(cell: StudyCell) -> Estimate:

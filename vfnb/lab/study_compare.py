@@ -10,11 +10,11 @@ import pandas as pd
 from vfnb.errors import ConfigError
 from vfnb.lab.contrast import CORRECTIONS, Contrasts, contrast
 from vfnb.lab.schema import nearest
-from vfnb.lab.study_cells import StudyCell, axis_names
+from vfnb.lab.study_cells import StudyCell, axis_names, unlike_settings
 from vfnb.lab.study_data import Values, measure, rollouts, shared_unit
 from vfnb.lab.words import listing
 
-__all__ = ["Chosen", "compare_settings"]
+__all__ = ["Chosen", "compare_settings", "fitting"]
 
 Chosen: TypeAlias = str | int | Mapping[str, Any]
 
@@ -46,12 +46,12 @@ def compare_settings(
         raise ConfigError(f"correction={correction!r}: {nearest(str(correction), list(CORRECTIONS))}")
     if not isinstance(level, int | float) or not 0 < level < 1:
         raise ConfigError(f"level={level!r} must lie between 0 and 1, as 0.95 does")
-    base = _side(cells, a if a is not None else 0)
+    base = fitting(cells, a if a is not None else 0)
     if b is None:
         others = [(cell.name, [cell.name]) for cell in cells if cell.name not in base[1]]
     else:
         asked: Sequence[Chosen] = b if isinstance(b, Sequence) and not isinstance(b, str) else [b]
-        others = [_side(cells, one) for one in asked]
+        others = [fitting(cells, one) for one in asked]
     if not others:
         raise ConfigError("there is no second setting to compare with")
     table = rollouts(cells)
@@ -64,12 +64,17 @@ def compare_settings(
         part = table[table["setting"].isin([*base[1], *settings])]
         values = measure(part, y, shared_unit(part))
         found.append(contrast(base[0], name, _means(values, base[1]), _means(values, settings), level=level))
-    notes = _left_out(table, y, [*base[1], *(setting for _, settings in others for setting in settings)])
+    involved = [*base[1], *(setting for _, settings in others for setting in settings)]
+    notes = [*_unlike(cells, y, involved), *_left_out(table, y, involved)]
     return Contrasts.of(found, y=y, level=level, correction=correction, notes=notes)
 
 
-def _side(cells: Sequence[StudyCell], chosen: Chosen) -> tuple[str, list[str]]:
-    """The name of a choice and the settings that it fits."""
+def fitting(cells: Sequence[StudyCell], chosen: Chosen) -> tuple[str, list[str]]:
+    """The name of a choice and the settings that it fits.
+
+    Raises:
+        ConfigError: there is no such setting or axis.
+    """
     names = [cell.name for cell in cells]
     if isinstance(chosen, bool) or not isinstance(chosen, str | int | Mapping):
         raise ConfigError(f"{chosen!r}: name a setting, or give values of axes as a dict")
@@ -106,6 +111,16 @@ def _means(values: Values, settings: Sequence[str]) -> dict[str, list[float]]:
     tables = [values.get(setting, {}) for setting in settings]
     tasks = [task for task in tables[0] if all(table.get(task) for table in tables)]
     return {task: [sum(table[task]) / len(table[task]) for table in tables] for task in tasks}
+
+
+def _unlike(cells: Sequence[StudyCell], y: str, settings: Sequence[str]) -> list[str]:
+    """Whether the rewards of the settings are not the same ones."""
+    warning = unlike_settings([cell for cell in cells if cell.name in settings]) if _is_reward(y) else ""
+    return [f"warning: {warning}"] if warning else []
+
+
+def _is_reward(y: str) -> bool:
+    return y == "reward" or y.startswith("pass@")
 
 
 def _left_out(table: pd.DataFrame, y: str, settings: Sequence[str]) -> list[str]:

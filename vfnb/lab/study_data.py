@@ -15,7 +15,7 @@ from vfnb.lab.intervals import pass_at_k
 from vfnb.lab.schema import nearest
 from vfnb.lab.study_cells import StudyCell, axis_names, reward_of
 
-__all__ = ["Values", "measure", "rollouts", "settings_table", "shared_unit"]
+__all__ = ["Values", "level_table", "measure", "rollouts", "settings_table", "shared_unit"]
 
 _HEADLINE = ("trace", "task_idx", "task_name", "state", "turns", "tokens_in", "tokens_out", "cost", "time_s")
 _TAIL = ("turns", "tokens_in", "tokens_out", "cost", "time_s")
@@ -96,6 +96,21 @@ def rollouts(cells: Sequence[StudyCell]) -> pd.DataFrame:
         shown = f"score_{name}" if name in columns else name
         columns[shown] = _array(values, _KINDS.get(name, "Float64"))
     return pd.DataFrame(columns)
+
+
+def level_table(cells: Sequence[StudyCell], parts: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Frames of the runs as one: `setting` and the axes in front, as `axis_<name>` where a column has the name."""
+    begun = [cell for cell in cells if cell.name in parts]
+    if not begun:
+        return pd.DataFrame({"setting": pd.array([], dtype="string")})
+    joined = pd.concat([parts[cell.name] for cell in begun], ignore_index=True)
+    sizes = {cell.name: len(parts[cell.name]) for cell in begun}
+    front = {"setting": _array((name for name, size in sizes.items() for _ in range(size)), "string")}
+    for name, values in _axes(begun, sizes).items():
+        front[f"axis_{name}" if name in joined else name] = values
+    made = pd.concat([pd.DataFrame(front, index=joined.index), joined], axis=1)
+    made.attrs = {name: value for name, value in joined.attrs.items() if name in ("level", "schema")}
+    return made
 
 
 def settings_table(cells: Sequence[StudyCell]) -> pd.DataFrame:

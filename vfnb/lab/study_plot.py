@@ -13,7 +13,7 @@ from vfnb.lab.intervals import estimate
 from vfnb.lab.means import MAX_LINES, Line, Means, Panel, Point, means_chart
 from vfnb.lab.paired import normalised
 from vfnb.lab.schema import nearest
-from vfnb.lab.study_cells import StudyCell, axis_names
+from vfnb.lab.study_cells import StudyCell, axis_names, unlike_settings
 from vfnb.lab.study_data import Values, measure, rollouts, settings_table, shared_unit
 from vfnb.lab.text import columns, lines
 from vfnb.lab.words import number
@@ -68,6 +68,8 @@ def plot_study(
     notes.append(f"bars: {level:.0%} interval of the mean, clustered by task")
     if any(point.paired is not None for _, _, point in means.points()):
         notes.append("thick: without what all have in common, to compare them (paired by task)")
+    if warning := unlike_settings(cells) if y == "reward" or y.startswith("pass@") else "":
+        notes.append(f"warning: {warning}")
     if unit == "task_idx":
         notes.append("tasks are paired by position: no two settings share a task's key")
     return chart_plot(

@@ -10,6 +10,7 @@ from pydantic import BaseModel
 from vfnb.errors import ConfigError
 from vfnb.lab.diff import Diff, diff_configs, diff_nodes
 from vfnb.lab.run_diff import RunDiff, diff_runs
+from vfnb.lab.scored_by import scored_by, unlike
 from vfnb.runs.run import Run
 from vfnb.trace import Branch, Trace
 
@@ -38,7 +39,10 @@ def diff(a: Any, b: Any, *, threshold: float = 1.0) -> Diff:
         names = _named(a.name, b.name, f"version {a.version}", f"version {b.version}")
         settings = [{key: value for key, value in run.config.items() if key != "dir"} for run in (a, b)]
         config = diff_configs(settings[0], settings[1], names)
-        return diff_runs(a._rows(), b._rows(), names, config, threshold=threshold)
+        scored = {name: scored_by(run._reader, run.version) for name, run in zip(names, (a, b), strict=True)}
+        warning = unlike(scored) if a.dir.resolve() != b.dir.resolve() else ""  # versions are meant to differ
+        notes = [warning] if warning else []
+        return diff_runs(a._rows(), b._rows(), names, config, threshold=threshold, notes=notes)
     if isinstance(a, Trace | Branch) and isinstance(b, Trace | Branch):
         kind = "traces" if isinstance(a, Trace) and isinstance(b, Trace) else "branches"
         sides = [_line(one) for one in (a, b)]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from vfnb.errors import StoreError
 from vfnb.lab.intervals import difference, estimate
+from vfnb.lab.scored_by import scored_by, unlike
 from vfnb.store import DATABASE_NAME, RunReader
 
 if TYPE_CHECKING:
@@ -64,18 +65,22 @@ class Fork:
     @property
     def group(self) -> Estimate:
         """Mean reward of the task's rollouts in the original run: how good it is to begin."""
-        return estimate(self._rewards(self.origin))
+        return estimate(self._rewards(self._likened()[0]))
 
     @property
     def change(self) -> Estimate:
-        """`value` minus `group`: what the turns up to the message were worth, with Welch's interval."""
-        return difference(self._rewards(self.run), self._rewards(self.origin))
+        """`value` minus `group`: what the turns up to the message were worth, with Welch's interval.
+
+        Forks are scored by the taskset. If the original run was scored anew since, its version with the same
+        rewards is compared; without one there is nothing to compare (None) until both are scored alike.
+        """
+        return difference(self._rewards(self.run), self._rewards(self._likened()[0]))
 
     def frame(self) -> pd.DataFrame:
         """The forked rollout and its forks: the columns of `run.rewards` after `kind` (`original` or `fork`)."""
         import pandas as pd
 
-        own = self.origin.rewards
+        own = (self._likened()[0] or self.origin).rewards
         own = own[own.index == self.trace.id]
         forks = self.run.rewards
         kinds = ["original"] * len(own) + ["fork"] * len(forks)
@@ -88,7 +93,23 @@ class Fork:
         """Training samples of the forks, as `Run.samples`; what was replayed is masked."""
         return self.run.samples(advantage, partial=partial)
 
-    def _rewards(self, run: Run) -> list[float]:
+    def _likened(self) -> tuple[Run | None, str]:
+        """The original run with scores by the same rewards as those of the forks, and what to know of that."""
+        forks = scored_by(self.run._reader, self.run.version)
+        shown = scored_by(self.origin._reader, self.origin.version)
+        if forks is None or shown is None or forks == shown:
+            return self.origin, ""
+        for one in reversed(self.origin._reader.versions()):
+            if scored_by(self.origin._reader, one.version) == forks:
+                return self.origin.use(one.version), (
+                    f"the run shows version {self.origin.version} ({shown}); the forks have the rewards of version "
+                    f"{one.version} ({forks}), which is compared here"
+                )
+        return None, f"not compared: {unlike({'the run': shown, 'the forks': forks})}"
+
+    def _rewards(self, run: Run | None) -> list[float]:
+        if run is None:
+            return []
         key = self.trace.task.key
         return [
             row.reward
@@ -101,18 +122,24 @@ class Fork:
         from vfnb.lab.fork_twin import ForkView
 
         view = self.run._view()
-        forks, group = self._rewards(self.run), self._rewards(self.origin)
+        likened, note = self._likened()
+        forks, group = self._rewards(self.run), self._rewards(likened)
         errors = view.summary.errors if view.summary is not None else ()
         return ForkView(
             head=f"forks of trace {self.trace.id[:8]} at message {self.node} · {view.state}, "
             f"{view.done} of {view.total}",
             message=shown(self.trace.dag.nodes[self.node].message),
-            original=self.trace.reward,
+            original=next(
+                (row.reward for row in (likened or self.origin)._rows() if row.trace == self.trace.id), None
+            ),
             value=estimate(forks),
             group=estimate(group),
             change=difference(forks, group),
             rows=self.run._rows(),
-            notes=[f"{error.count} x {error.type}: {error.message}" for error in errors],
+            notes=[
+                *filter(None, [note]),
+                *(f"{error.count} x {error.type}: {error.message}" for error in errors),
+            ],
         )
 
     def __repr__(self) -> str:

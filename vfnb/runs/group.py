@@ -6,7 +6,7 @@ import asyncio
 import concurrent.futures
 import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, ItemsView, Iterator, KeysView, Mapping, ValuesView
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -15,6 +15,7 @@ from vfnb.runs.run import WAKE_S, Run
 
 if TYPE_CHECKING:
     from vfnb.lab.progress import Progress
+    from vfnb.lab.rescored import Rescored
 
 __all__ = ["RunGroup"]
 
@@ -36,11 +37,39 @@ class RunGroup(ABC):
         self._shown_in: str | None = None
         """The cell that has a view of this, because it waited for it."""
 
-    def __getitem__(self, name: str) -> Run:
-        if name not in self.runs:
-            kind = type(self).__name__.lower()
-            raise KeyError(f"no {self.WHAT} {name!r} in this {kind}; there are {', '.join(self.runs)}")
-        return self.runs[name]
+    def __getitem__(self, which: str | int) -> Run:
+        """A run by its name or position."""
+        if isinstance(which, int) and -len(self.runs) <= which < len(self.runs):
+            return list(self.runs.values())[which]
+        if not isinstance(which, str) or which not in self.runs:
+            there = "; ".join(repr(name) for name in self.runs)
+            raise KeyError(
+                f"no {self.WHAT} {which!r} in this {type(self).__name__.lower()}; there are {there}"
+            )
+        return self.runs[which]
+
+    def keys(self) -> KeysView[str]:
+        """The names."""
+        return self.runs.keys()
+
+    def values(self) -> ValuesView[Run]:
+        """The runs."""
+        return self.runs.values()
+
+    def items(self) -> ItemsView[str, Run]:
+        """Names and runs."""
+        return self.runs.items()
+
+    def rescore(self, rewards: Any = None, **settings: Any) -> dict[str, Rescored]:
+        """Score every run anew, alike, so that they can be compared: `Run.rescore` with the same arguments each.
+
+        Returns what it gives for each run, by name. If one is refused, those before it have the new version.
+
+        Raises:
+            RunNotFinished: without `partial`.
+            ConfigError, HookError: as `Run.rescore`.
+        """
+        return {name: run.rescore(rewards, **settings) for name, run in self.runs.items()}
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.runs)

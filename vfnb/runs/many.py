@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from vfnb.errors import ConfigError, VfnbError
 from vfnb.runs.config import names
+from vfnb.runs.group import RunGroup
 from vfnb.runs.run import Run, load
 from vfnb.store import is_run
 
@@ -19,7 +20,7 @@ __all__ = ["frame", "runs"]
 
 
 def frame(
-    runs: Iterable[Run | str | Path] | Run | str | Path,
+    runs: Iterable[Run | RunGroup | str | Path] | Run | RunGroup | str | Path,
     level: str = "traces",
     *,
     columns: Sequence[str] | None = None,
@@ -28,7 +29,7 @@ def frame(
     """One level of several runs as one table, with the column `run` (the folder's name) in front.
 
     Args:
-        runs: runs or their folders; two of one name are told apart by their folders.
+        runs: runs, studies, comparisons or folders; two runs of one name are told apart by their folders.
         level: as for `Run.frame`.
         columns: only these.
         where: SQL over the level's columns, applied within each run.
@@ -39,10 +40,11 @@ def frame(
     """
     import pandas as pd
 
-    given = [runs] if isinstance(runs, Run | str | Path) else list(runs)
-    if not given:
+    given = [runs] if isinstance(runs, Run | RunGroup | str | Path) else list(runs)
+    loaded = [load(one) if isinstance(one, str | Path) else one for one in given]
+    opened = [run for one in loaded for run in (one.values() if isinstance(one, RunGroup) else [one])]
+    if not opened:
         raise ConfigError("frame: give at least one run")
-    opened = [one if isinstance(one, Run) else load(one) for one in given]
     called = [run.name for run in opened]
     parts = []
     for run in opened:

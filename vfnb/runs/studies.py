@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from vfnb.errors import StoreError
+from vfnb.errors import ConfigError, StoreError
 from vfnb.runs.group import RunGroup
 from vfnb.runs.manifest import STUDY, read_manifest
 from vfnb.runs.run import Run
@@ -39,6 +39,17 @@ class Study(RunGroup):
     def __init__(self, dir: Path, runs: Mapping[str, Run], about: Mapping[str, Any]) -> None:
         super().__init__(dir, runs)
         self._about = about
+
+    def __getitem__(self, which: str | int | Mapping[str, Any]) -> Run:
+        """The run of a setting, by its name, its position, or values of axes that fit no other."""
+        if not isinstance(which, Mapping):
+            return super().__getitem__(which)
+        from vfnb.lab.study_compare import fitting
+
+        names = fitting(self._cells(), which)[1]
+        if len(names) > 1:
+            raise KeyError(f"{dict(which)!r} fits {len(names)} settings: {'; '.join(map(repr, names))}")
+        return super().__getitem__(names[0])
 
     @classmethod
     def load(cls, dir: str | Path) -> Study:
@@ -82,15 +93,36 @@ class Study(RunGroup):
 
         return self._marked(settings_table(self._cells()))
 
-    def frame(self) -> pd.DataFrame:
-        """A row per setting, task and rollout.
+    def frame(
+        self, level: str = "rollouts", *, columns: Sequence[str] | None = None, where: str | None = None
+    ) -> pd.DataFrame:
+        """A row per setting, task and rollout; or one level of all runs, with `setting` and the axes in front.
 
-        Columns `setting`, the axes, `task`, `task_idx`, `task_name`, `rollout`, `trace`, `state`, `ok`, `stop`,
-        `error`, `reward`, each reward and metric under its own name, `turns`, `tokens_in`, `tokens_out`, `cost` (US
-        dollars) and `time_s`. Axes of numbers are numbers. What failed has no reward, never 0.
+        Args:
+            level: `rollouts`, or as for `Run.frame`: `messages`, `calls`, `errors` and so on. There an axis with
+                the name of a column is called `axis_<name>`.
+            columns: of another level than `rollouts`: only these.
+            where: likewise: SQL over the level's columns.
+
+        Returns:
+            With `rollouts`: `setting`, the axes, `task`, `task_idx`, `task_name`, `rollout`, `trace`, `state`,
+            `ok`, `stop`, `error`, `reward`, each reward and metric under its own name, `turns`, `tokens_in`,
+            `tokens_out`, `cost` (US dollars) and `time_s`. Axes of numbers are numbers. What failed has no reward,
+            never 0.
+
+        Raises:
+            ConfigError: as `Run.frame`.
         """
-        from vfnb.lab.study_data import rollouts
+        from vfnb.lab.study_data import level_table, rollouts
 
+        if level != "rollouts":
+            cells = self._cells()
+            parts = {name: run.frame(level, columns=columns, where=where) for name, run in self.runs.items()}
+            return self._marked(level_table(cells, parts))
+        if columns is not None or where is not None:
+            raise ConfigError(
+                "study.frame(): columns= and where= need a level, such as study.frame('traces')"
+            )
         return self._marked(rollouts(self._cells()))
 
     def plot(
@@ -177,12 +209,15 @@ class Study(RunGroup):
         return Progress(self._view, quiet=quiet, shown=Shown(study_bundle, study_line))
 
     def _view(self) -> StudyView:
+        from vfnb.lab.study_cells import unlike_settings
         from vfnb.lab.study_twin import StudyView
 
         views = {name: run._view() for name, run in self.runs.items()}
         states = {view.state for view in views.values()}
         if len(views) < len(self._about["settings"]):  # the process ended before all had begun
             states.add("cancelled")
+        cells = self._cells()
+        warning = unlike_settings(cells) if "running" not in states else ""
         etas = [view.eta_s for view in views.values() if view.eta_s is not None]
         times = [view.elapsed_s for view in views.values() if view.elapsed_s is not None]
         return StudyView(
@@ -190,7 +225,7 @@ class Study(RunGroup):
             design=self.design,
             taskset=str(self._about.get("taskset", "")),
             axes=tuple(self.axes),
-            cells=tuple(self._cells()),
+            cells=tuple(cells),
             state=next(
                 (one for one in ("running", "failed", "interrupted", "cancelled") if one in states),
                 "finished",
@@ -201,7 +236,9 @@ class Study(RunGroup):
             eta_s=max(etas, default=None),
             dir=str(self.dir),
             errors=tuple(f"{name}: {view.error}" for name, view in views.items() if view.error),
-            notes=tuple(dict.fromkeys(note for view in views.values() for note in view.notes)),
+            notes=tuple(
+                dict.fromkeys([*filter(None, [warning]), *(note for v in views.values() for note in v.notes)])
+            ),
         )
 
     def __repr__(self) -> str:
