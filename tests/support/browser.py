@@ -28,12 +28,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
+from playwright.sync_api import ConsoleMessage, Page, sync_playwright
 from playwright.sync_api import Error as BrowserError
 
 from support.lab import lab_server
 
-__all__ = ["NotebookPage", "StepFailed", "notebook_page"]
+__all__ = ["NotebookPage", "StepFailed", "blank_page", "notebook_page"]
 
 LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 OWN_ERRORS = {"Cannot read properties of undefined (reading 'schema')"}
@@ -199,23 +199,20 @@ def notebook_page(
 ) -> Iterator[NotebookPage]:
     """Start JupyterLab (or `app="notebook"`) on the notebook's folder and Chromium on it; nothing is run yet."""
     notebook = notebook.resolve()
-    with lab_server(notebook.parent, app=app) as lab, sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=_chromium_flags())
-        try:
-            with _page(browser, timeout_s) as page:
-                page.open(lab.url(notebook.name))
-                yield page
-        finally:
-            browser.close()
+    with lab_server(notebook.parent, app=app) as lab, blank_page(chromium, timeout_s) as page:
+        page.open(lab.url(notebook.name))
+        yield page
 
 
 @contextmanager
-def _page(browser: Browser, timeout_s: float) -> Iterator[NotebookPage]:
-    page = browser.new_page(viewport={"width": 1400, "height": 1000})
-    try:
-        yield NotebookPage(page, timeout_s)
-    finally:
-        page.close()
+def blank_page(chromium: str | None = None, timeout_s: float = 300) -> Iterator[NotebookPage]:
+    """Chromium with an empty page that collects problems and reaches loopback only."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=_chromium_flags())
+        try:
+            yield NotebookPage(browser.new_page(viewport={"width": 1400, "height": 1000}), timeout_s)
+        finally:
+            browser.close()
 
 
 def _chromium_flags() -> list[str]:
