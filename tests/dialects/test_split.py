@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vfnb.dialects import Dialect, RequestError, Split, Splitter, get
+from vfnb.dialects.chat import Chat
 from vfnb.types import Messages, Response, Tool, UserMessage
 
 CHAT = get("chat")
@@ -280,6 +281,36 @@ def test_digest_ignores_order_and_space_at_every_level() -> None:
     assert digests[0] == digests[1] != digests[2]
     assert len(digests[0]) == 16
     assert splitter.keys(splitter.split(a)) == splitter.keys(splitter.split(b))
+
+
+def test_digest_of_long_texts() -> None:
+    word = "naïve \ud83d\n" * 1000
+    items = [
+        json.dumps({"role": "user", "content": word, "more": [word, 5]}),
+        json.dumps({"more": [word, 5], "content": word, "role": "user"}, indent=2),
+        json.dumps({"role": "user", "content": word, "more": [5, word]}),
+        json.dumps({"role": "user", "content": word, "more": [word, "\0"]}),
+        json.dumps({"role": "user", "content": word + " ", "more": [word, 5]}),
+    ]
+    splitter = Splitter(CHAT)
+    split = splitter.split(b'{"messages": [' + ", ".join(items).encode() + b"]}")
+    keys = splitter.keys(split)
+    assert keys[0] == keys[1]
+    assert len(set(keys)) == 4
+    assert split.value(0)["content"] == word
+    assert splitter.keys(splitter.split(b'{"messages": [' + items[1].encode() + b"]}")) == keys[:1]
+
+
+def test_who_defines_decode_alone_is_asked_for_it() -> None:
+    class Louder(Chat):
+        name = "louder"
+
+        def decode(self, item: msgspec.Raw | bytes) -> Messages:
+            return [UserMessage(content=message.text.upper()) for message in super().decode(item)]
+
+    item = b'{"role":"user","content":"x"}'
+    assert [message.text for message in Louder().decoded(item, None)] == ["X"]
+    assert [message.text for message in Chat().decoded(item, {"role": "user", "content": "y"})] == ["y"]
 
 
 class Headed(Dialect[dict[str, Any], dict[str, Any]]):

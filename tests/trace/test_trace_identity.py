@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -172,6 +173,17 @@ def test_content_loses_nothing(value: str, extra: dict[str, Any]) -> None:
         assert type(back) is type(message)
         assert content(back) == (key, raw)
         assert identity(back) == identity(message)
+
+
+@pytest.mark.parametrize("value", ['é"\\/\x00\x1f\x7f\u2028😀\n', "cut \ud83d"])
+def test_content_of_long_texts(value: str) -> None:
+    for message in (
+        UserMessage(content=value * 2000, more=[1.5, None, {"a": 10**30}]),
+        said([text(value * 2000, more={}), reason(value, encrypted="E")], call(value), more="x"),
+    ):
+        raw = content(message)[1]
+        assert decode_content(raw) == message
+        assert json.loads(raw) == json.loads(json.dumps(message.model_dump()))
 
 
 def test_half_of_a_surrogate_pair_survives() -> None:

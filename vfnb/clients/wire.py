@@ -119,7 +119,7 @@ class Wire(asyncio.Protocol):
             self.transport.write(head + body)
         else:
             self.transport.write(head)
-            self.transport.write(body)
+            self.transport.write(memoryview(body))  # of bytes, asyncio copies what is not sent at once
 
     async def head(self) -> None:
         """Wait for status and headers."""

@@ -79,6 +79,8 @@ class Dialect(ABC, Generic[ReqT, RespT]):
             cls.name = cls.__name__.lower()
         if "routes" in cls.__dict__:
             registry.register(cls)
+        if "decode" in cls.__dict__ and "decoded" not in cls.__dict__:
+            cls.decoded = Dialect.decoded  # type: ignore[method-assign]
 
     # wire -> canonical
 
@@ -104,6 +106,10 @@ class Dialect(ABC, Generic[ReqT, RespT]):
     def decode(self, item: msgspec.Raw | bytes) -> Messages:
         """The canonical messages of one raw item of the history, usually one."""
         raise ConfigError(f"dialect {self.name!r} sets history= but does not define decode(item)")
+
+    def decoded(self, item: msgspec.Raw | bytes, value: Any) -> Messages:
+        """The same as `decode`; `value` is the item as a JSON value, for those who need not read it again."""
+        return self.decode(item)
 
     def head(self, fields: Raws) -> Messages:
         """Messages that stand outside the history, e.g. instructions. They come first."""

@@ -44,7 +44,10 @@ class Chat(Dialect[dict[str, Any], dict[str, Any]]):
         return chat_decode.response(resp)
 
     def decode(self, item: msgspec.Raw | bytes) -> Messages:
-        return [chat_decode.message(load(item))]
+        return Chat.decoded(self, item, load(item))
+
+    def decoded(self, item: msgspec.Raw | bytes, value: Any) -> Messages:
+        return [chat_decode.message(value)]
 
     def tools(self, fields: Raws) -> list[Tool]:
         return chat_decode.tools(

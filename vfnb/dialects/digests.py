@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from hashlib import blake2b
+from typing import Any
 
 import msgspec
+from blake3 import blake3
 
 from vfnb.dialects.lenient import loads
 from vfnb.dialects.parts import HASH, Split
@@ -16,25 +17,46 @@ _SIZE = 16
 _MAX = 4096
 _LARGE = 4096
 _PROBE = 64
-_sorted = msgspec.json.Encoder(order="sorted")
+_ASIDE = msgspec.Raw(b"\0")  # no JSON: it stands for a long text and for nothing else
+_sorted = msgspec.json.Encoder(order="sorted").encode
 
 
-def _canonical(raw: msgspec.Raw | bytes) -> bytes:
+def _canonical(value: Any, size: int) -> bytes:
+    """The digest of a JSON value of so many bytes. Long texts are hashed as they are, not as JSON."""
+    texts: list[str] = []
     try:
-        text = _sorted.encode(msgspec.json.decode(raw))
-    except ValueError:
-        text = json.dumps(loads(raw), sort_keys=True).encode()
-    return blake2b(text, digest_size=_SIZE).digest()
+        plain = _sorted(_aside(value, texts) if size > _LARGE else value)
+    except (ValueError, OverflowError, RecursionError):
+        texts.clear()
+        plain = json.dumps(value, sort_keys=True).encode()
+    digest = blake3(plain)
+    for text in texts:
+        raw = text.encode("utf-8", "surrogatepass")
+        digest.update(b"%d:" % len(raw))
+        digest.update(raw)
+    return digest.digest(_SIZE)
+
+
+def _aside(value: Any, texts: list[str]) -> Any:
+    """The value without its long texts, which are added to `texts`."""
+    if isinstance(value, str):
+        if len(value) <= _LARGE:
+            return value
+        texts.append(value)
+        return _ASIDE
+    if isinstance(value, dict):
+        return {key: _aside(value[key], texts) for key in sorted(value)}
+    return [_aside(entry, texts) for entry in value] if isinstance(value, list) else value
 
 
 def _known(split: Split) -> HASH:
     """The running digest of the known history."""
     tip = split.tip
     if tip is None:
-        return blake2b(digest_size=_SIZE)
+        return blake3()
     if split.bound:
         assert tip.bounds is not None
-        return blake2b(memoryview(tip.bounds.keys)[: _SIZE * split.n_known], digest_size=_SIZE)
+        return blake3(memoryview(tip.bounds.keys)[: _SIZE * split.n_known])
     return tip.chain.copy()
 
 
@@ -42,7 +64,7 @@ class Digests:
     """Digests of one session's requests.
 
     A request's digest goes on from that of its known history, over its new items and one value per other key, so
-    that a body with a known prefix costs its tail. BLAKE2b because it is fast without help of the processor.
+    that a body with a known prefix costs its tail.
     """
 
     def __init__(self) -> None:
@@ -53,7 +75,7 @@ class Digests:
     def keys(self, split: Split) -> list[bytes]:
         """The canonical digest of each of `split.items`."""
         if split.item_keys is None:
-            split.item_keys = [self._item(item) for item in split.items]
+            split.item_keys = [self._item(split, place, item) for place, item in enumerate(split.items)]
         return split.item_keys
 
     def chain(self, split: Split) -> HASH:
@@ -68,7 +90,7 @@ class Digests:
         """The digest of the request; `frame` is what `frame` gives."""
         state = self.chain(split).copy()
         state.update(frame)
-        return state.digest()
+        return state.digest(_SIZE)
 
     def frame(self, fields: dict[str, msgspec.Raw]) -> bytes:
         """What the keys beside the history add to the digest."""
@@ -77,7 +99,7 @@ class Digests:
             for name in sorted(fields)
         )
 
-    def _item(self, item: msgspec.Raw) -> bytes:
+    def _item(self, split: Split, place: int, item: msgspec.Raw) -> bytes:
         view = memoryview(item)
         if len(view) > _LARGE:
             probe = (len(view), bytes(view[:_PROBE]), bytes(view[-_PROBE:]))
@@ -85,19 +107,19 @@ class Digests:
                 if len(self._probes) >= _MAX:
                     self._probes.clear()
                 self._probes.add(probe)
-                return _canonical(item)
-        key = blake2b(view, digest_size=_SIZE).digest()
+                return _canonical(split.value(place), len(view))
+        key = blake3(view).digest(_SIZE)
         value = self._items.get(key)
         if value is None:
             if len(self._items) >= _MAX:
                 self._items.clear()
-            value = self._items[key] = _canonical(item)
+            value = self._items[key] = _canonical(split.value(place), len(view))
         return value
 
     def _field(self, name: str, raw: msgspec.Raw) -> bytes:
         known = self._fields.get(name)
         if known is not None and known[0] == raw:
             return known[1]
-        value = _canonical(raw)
+        value = _canonical(loads(raw), len(memoryview(raw)))
         self._fields[name] = (raw, value)
         return value

@@ -95,7 +95,10 @@ class Gemini(Dialect[dict[str, Any], dict[str, Any]]):
         return self.join(messages), gemini_decode.tools(body["tools"]) if "tools" in body else None
 
     def decode(self, item: msgspec.Raw | bytes) -> Messages:
-        return gemini_decode.content(load(item))
+        return Gemini.decoded(self, item, load(item))
+
+    def decoded(self, item: msgspec.Raw | bytes, value: Any) -> Messages:
+        return gemini_decode.content(value)
 
     def head(self, fields: Raws) -> Messages:
         for key in self.head_keys:

@@ -65,7 +65,10 @@ class AnthropicMessages(Dialect[dict[str, Any], dict[str, Any]]):
         return messages_decode.reply(body)
 
     def decode(self, item: msgspec.Raw | bytes) -> Messages:
-        return messages_decode.decode(item)
+        return AnthropicMessages.decoded(self, item, load(item))
+
+    def decoded(self, item: msgspec.Raw | bytes, value: Any) -> Messages:
+        return messages_decode.messages(value, messages_decode.inputs(item, value))
 
     def head(self, fields: Raws) -> Messages:
         return messages_decode.system(load(fields["system"])) if "system" in fields else []

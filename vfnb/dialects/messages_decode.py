@@ -26,7 +26,7 @@ from vfnb.types import (
     UserMessage,
 )
 
-__all__ = ["BROKEN", "decode", "inputs", "is_result", "messages", "reply", "response", "system", "tools"]
+__all__ = ["BROKEN", "inputs", "is_result", "messages", "reply", "response", "system", "tools"]
 
 BROKEN = "INVALID_JSON"
 """Key under which arguments that are no JSON object stand in an `input`, which must be one."""
@@ -43,9 +43,16 @@ class _Content(msgspec.Struct, gc=False):
 _inputs = msgspec.json.Decoder(_Content).decode
 
 
-def inputs(raw: msgspec.Raw | bytes) -> list[str]:
-    """The text of each block's `input` as it stands in a message; `[]` if it cannot be told."""
-    if b'"input"' not in bytes(raw):
+def inputs(raw: msgspec.Raw | bytes, message: Any) -> list[str]:
+    """The text of each block's `input` as it stands in a message; `[]` if it cannot be told.
+
+    Args:
+        message: the same, decoded.
+    """
+    blocks = message.get("content") if isinstance(message, dict) else None
+    if not isinstance(blocks, list) or not any(
+        isinstance(block, dict) and "input" in block for block in blocks
+    ):
         return []
     try:
         return [bytes(block.input).decode() for block in _inputs(raw).content]
@@ -53,24 +60,14 @@ def inputs(raw: msgspec.Raw | bytes) -> list[str]:
         return []
 
 
-def decode(raw: msgspec.Raw | bytes) -> Messages:
-    """The canonical messages of one raw entry of `messages`: those of its tool results, and one of the rest.
-
-    Raises:
-        RequestError: if it is not JSON, or not a message.
-    """
-    try:
-        item = loads(raw)
-    except ValueError as error:
-        raise RequestError(f"The request is not valid JSON: {error}.") from error
-    return messages(item, inputs(raw))
-
-
 def messages(item: Any, texts: list[str] | None = None) -> Messages:
-    """The same of a decoded entry.
+    """The canonical messages of one entry of `messages`: those of its tool results, and one of the rest.
 
     Args:
         texts: the text of each block's `input`.
+
+    Raises:
+        RequestError: if it is not a message.
     """
     if not isinstance(item, dict) or not isinstance(item.get("role"), str):
         raise RequestError("messages: each entry must be an object with a role.")
@@ -259,7 +256,7 @@ def reply(raw: bytes) -> Response:
         raise ValueError(f"the reply is not JSON: {error}") from error
     if not isinstance(body, dict):
         raise ValueError(f"the reply is a JSON {type(body).__name__}, not an object")
-    return response(body, inputs(raw))
+    return response(body, inputs(raw, body))
 
 
 def response(body: dict[str, Any], texts: list[str] | None = None) -> Response:

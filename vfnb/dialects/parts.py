@@ -12,11 +12,11 @@ from vfnb.dialects.address import address
 from vfnb.dialects.lenient import dumps, loads
 
 if TYPE_CHECKING:
-    from hashlib import blake2b
+    from blake3 import blake3
 
 __all__ = ["HASH", "Bounds", "Split", "Tip"]
 
-HASH: TypeAlias = "blake2b"
+HASH: TypeAlias = "blake3"
 """A running digest."""
 
 _WINDOW = 160
@@ -126,6 +126,7 @@ class Split:
         "shift",
         "start",
         "tip",
+        "values",
     )
 
     def __init__(
@@ -163,12 +164,23 @@ class Split:
         self.back = back
         self.loose = loose
         self.item_keys: list[bytes] | None = None
+        self.values: dict[int, Any] = {}
         self.chain: HASH | None = None
 
     def get(self, name: str, default: Any = None) -> Any:
         """The decoded value of a top-level key."""
         raw = self.fields.get(name)
         return default if raw is None else loads(raw)
+
+    def value(self, place: int) -> Any:
+        """One of `items`, decoded once.
+
+        Raises:
+            ValueError: it is not JSON.
+        """
+        if place not in self.values:
+            self.values[place] = loads(self.items[place])
+        return self.values[place]
 
     def all_items(self) -> list[msgspec.Raw]:
         """All items of the history, the known ones included; costs a pass over the body if some are known."""

@@ -57,7 +57,10 @@ class Responses(Dialect[dict[str, Any], dict[str, Any]]):
         return responses_decode.response(resp)
 
     def decode(self, item: msgspec.Raw | bytes) -> Messages:
-        return [responses_decode.message(load(item))]
+        return Responses.decoded(self, item, load(item))
+
+    def decoded(self, item: msgspec.Raw | bytes, value: Any) -> Messages:
+        return [responses_decode.message(value)]
 
     def head(self, fields: Raws) -> Messages:
         return _instructions(load(fields["instructions"])) if "instructions" in fields else []

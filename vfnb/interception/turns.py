@@ -207,10 +207,11 @@ class TurnReader:
         for group in groups[start:]:
             said: Messages = []
             for position in range(group.start, group.end):
-                said += dialect.decode(split.items[position])
+                said += dialect.decoded(split.items[position], split.value(position))
             found = [(message, identity(message)) for message in dialect.join(said)]
             seen[group.key] = tuple(ident for _, ident in found)
             turn.new += found
+        split.values.clear()
         turn.sizes = [-1] * len(split.items)
         for group in groups:
             turn.sizes[group.end - 1] = len(seen[group.key])

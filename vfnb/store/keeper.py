@@ -12,6 +12,7 @@ from vfnb.errors import StoreError
 from vfnb.store.commits import GroupCommit
 from vfnb.store.connect import connect_side
 from vfnb.store.lock import HEARTBEAT_S, RunLock
+from vfnb.store.schema import PAGE
 
 __all__ = ["Keeper"]
 
@@ -19,6 +20,7 @@ CHECKPOINT_BYTES = 4 << 20
 """A WAL longer than this is copied into the database."""
 CATCH_UP_BYTES = 64 << 20
 """A WAL that outgrows its checkpoints to this length gets one from the writer itself, between two commits."""
+_TRIES = 3
 
 
 class Keeper:
@@ -32,7 +34,6 @@ class Keeper:
         self._end = False
         self._commits: GroupCommit | None = None
         self._written = 0
-        self._page = 4096
         self._thread = threading.Thread(target=self._run, name="vfnb-store", daemon=True)
 
     def start(self, commits: GroupCommit) -> None:
@@ -66,11 +67,13 @@ class Keeper:
                 if beat:
                     next_beat = time.monotonic() + HEARTBEAT_S
                     self._beat()
-                # With the heartbeat also a short rest: the WAL can only begin anew once all of it is copied.
-                if self._written >= (1 if beat else CHECKPOINT_BYTES):
-                    self._written = 0
-                    side = side or connect_side(self._path)
-                    self._checkpoint(side)
+                # With the heartbeat also a short rest, and what came in while it was copied: the WAL can only begin
+                # anew once all of it is copied.
+                for _ in range(_TRIES if beat else 1):
+                    if self._written >= (1 if beat else CHECKPOINT_BYTES):
+                        self._written = 0
+                        side = side or connect_side(self._path)
+                        self._checkpoint(side)
         finally:
             if side is not None:
                 side.close()
@@ -82,7 +85,7 @@ class Keeper:
             return  # full disk or busy file: the WAL keeps everything, the next round tries again
         if copied < pages:
             self._written = CHECKPOINT_BYTES  # commits came in between: the next one asks again
-        if pages * self._page > CATCH_UP_BYTES and self._commits is not None:
+        if pages * PAGE > CATCH_UP_BYTES and self._commits is not None:
             self._commits.checkpoint_wanted = True
 
     def _beat(self) -> None:

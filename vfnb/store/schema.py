@@ -19,6 +19,8 @@ __all__ = [
 
 SCHEMA_VERSION = 2
 APPLICATION_ID = 0x76666E62  # "vfnb", in the file's header
+PAGE = 8192
+"""Bytes of a page of a new file: half the writes of a long message that 4096 need, no more for a short call."""
 
 TABLES = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;
@@ -101,6 +103,7 @@ def journal_range(num: int) -> tuple[int, int]:
 
 def create(db: sqlite3.Connection) -> None:
     """Make the tables in an empty file."""
+    db.execute(f"PRAGMA page_size = {PAGE}")
     db.execute("PRAGMA auto_vacuum = INCREMENTAL")  # before the first table: packed journals give pages back
     db.executescript(f"BEGIN; {TABLES} COMMIT;")
     db.execute(f"PRAGMA application_id = {APPLICATION_ID}")

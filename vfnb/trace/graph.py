@@ -7,13 +7,12 @@ threads may read: take a length first, then look at what lies below it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 from vfnb.errors import TraceError
 from vfnb.trace.calls import ModelCall, Rewrite, decode_call, encode_call
 from vfnb.trace.counters import Counters
-from vfnb.trace.identity import Identity, content, identity, same
+from vfnb.trace.identity import Identity, address, content, identity, same
 from vfnb.trace.node import Node, distinct
 from vfnb.trace.records import Delta, NodeRecord, TokenRecord
 from vfnb.trace.texts import Texts
@@ -195,7 +194,7 @@ class MessageGraph:
             tool.model_dump(exclude_none=True) if isinstance(tool, Tool) else dict(tool) for tool in tools
         ]
         raw = encode_json(plain)
-        digest = blake2b(raw, digest_size=16).hexdigest()
+        digest = address(raw).hex()
         if digest not in self.tools:
             self.tools[digest] = raw
             self._new_tools.append(digest)

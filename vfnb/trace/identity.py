@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from hashlib import blake2b
 from typing import Any, NamedTuple
 
 import msgspec
+from blake3 import blake3
 from pydantic_core import PydanticSerializationError
 
 from vfnb.types import (
@@ -27,7 +27,8 @@ from vfnb.types.parts import OpaqueContentPart, ReasoningContentPart, TextConten
 
 __all__ = ["Identity", "address", "content", "decode_content", "identity", "same"]
 
-_SIZE = 16  # of BLAKE2b: fast on processors without SHA in hardware too
+_SIZE = 16
+_LONG = 4096  # characters
 _NOISE = frozenset({"id", "status", "index", "annotations", "cache_control", "logprobs"})
 """Keys that say nothing to the model, at every level."""
 _STATE = (
@@ -115,10 +116,23 @@ def identity(message: Message) -> Identity:
 def content(message: Message) -> tuple[bytes, bytes]:
     """A message's content address (16 bytes) and its JSON, which loses nothing, unknown keys included."""
     try:
-        raw = message.__pydantic_serializer__.to_json(message)
-    except PydanticSerializationError:  # lone surrogates: only the escaped form can hold them
+        if _long(message):  # the same JSON, in half the time
+            raw = _json(message.__pydantic_serializer__.to_python(message))
+        else:
+            raw = message.__pydantic_serializer__.to_json(message)
+    except (PydanticSerializationError, ValueError, OverflowError):  # lone surrogates: only escapes hold them
         raw = json.dumps(message.model_dump(mode="python"), separators=(",", ":")).encode()
     return address(raw), raw
+
+
+def _long(message: Message) -> bool:
+    """Whether it has a long text."""
+    body = message.content
+    if isinstance(body, str):
+        return len(body) > _LONG
+    return bool(body) and any(
+        isinstance(part, TextContentPart) and len(part.text) > _LONG for part in body or ()
+    )
 
 
 def address(raw: bytes) -> bytes:
@@ -147,7 +161,7 @@ def decode_content(raw: bytes) -> Message:
 
 def _digest(items: list[Any]) -> bytes:
     """Hash text directly and everything else as sorted JSON, each item with its length before it."""
-    digest = blake2b(digest_size=_SIZE)
+    digest = blake3()
     for item in items:
         if isinstance(item, str):
             raw = item.encode("utf-8", "surrogatepass")
@@ -156,11 +170,11 @@ def _digest(items: list[Any]) -> bytes:
             raw = _dumps(item)
             digest.update(b"j%d:" % len(raw))
         digest.update(raw)
-    return digest.digest()
+    return digest.digest(_SIZE)
 
 
 def _hash(raw: bytes) -> bytes:
-    return blake2b(raw, digest_size=_SIZE).digest()
+    return blake3(raw).digest(_SIZE)
 
 
 def _dumps(value: Any) -> bytes:
@@ -196,6 +210,7 @@ def _number(text: str) -> float | int:
     return int(value) if value.is_integer() and abs(value) < 2**53 else value
 
 
+_json = msgspec.json.Encoder().encode
 _sorted = msgspec.json.Encoder(order="sorted", enc_hook=str).encode
 _arguments_of = msgspec.json.Decoder(float_hook=_number).decode
 
