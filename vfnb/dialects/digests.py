@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from hashlib import blake2b
 from typing import Any
 
 import msgspec
@@ -53,10 +54,12 @@ def _known(split: Split) -> HASH:
     """The running digest of the known history."""
     tip = split.tip
     if tip is None:
-        return blake3()
+        return blake2b(digest_size=_SIZE)
     if split.bound:
+        if tip.before is not None and split.n_known == tip.count - 1:
+            return tip.before.copy()
         assert tip.bounds is not None
-        return blake3(memoryview(tip.bounds.keys)[: _SIZE * split.n_known])
+        return blake2b(memoryview(tip.bounds.keys)[: _SIZE * split.n_known], digest_size=_SIZE)
     return tip.chain.copy()
 
 
@@ -82,7 +85,11 @@ class Digests:
         """The running digest of the whole history; nobody else may update it."""
         if split.chain is None:
             chain = _known(split)
-            chain.update(b"".join(self.keys(split)))
+            keys = self.keys(split)
+            if keys:
+                chain.update(b"".join(keys[:-1]))
+                split.before = chain.copy()  # programs that move a mark write their last message anew
+                chain.update(keys[-1])
             split.chain = chain
         return split.chain
 
@@ -90,7 +97,7 @@ class Digests:
         """The digest of the request; `frame` is what `frame` gives."""
         state = self.chain(split).copy()
         state.update(frame)
-        return state.digest(_SIZE)
+        return state.digest()
 
     def frame(self, fields: dict[str, msgspec.Raw]) -> bytes:
         """What the keys beside the history add to the digest."""
@@ -101,6 +108,8 @@ class Digests:
 
     def _item(self, split: Split, place: int, item: msgspec.Raw) -> bytes:
         view = memoryview(item)
+        if split.tip is not None:  # the end of a known history is new
+            return _canonical(split.value(place), len(view))
         if len(view) > _LARGE:
             probe = (len(view), bytes(view[:_PROBE]), bytes(view[-_PROBE:]))
             if probe not in self._probes:  # never seen, so its slice need not be hashed to look it up

@@ -12,12 +12,12 @@ from vfnb.dialects.address import address
 from vfnb.dialects.lenient import dumps, loads
 
 if TYPE_CHECKING:
-    from blake3 import blake3
+    from hashlib import blake2b
 
 __all__ = ["HASH", "Bounds", "Split", "Tip"]
 
-HASH: TypeAlias = "blake3"
-"""A running digest."""
+HASH: TypeAlias = "blake2b"
+"""A running digest, of digests: of so few bytes BLAKE2b is the faster one, and its state is small."""
 
 _WINDOW = 160
 _KEY = 16  # bytes of an item's digest
@@ -48,10 +48,12 @@ class Bounds:
 class Tip:
     """A remembered history: `body[start:end]`, from its first item to the end of its last.
 
-    `first` and `tail` are its first and last bytes, `tail_at` is where in it the latter start.
+    `first` and `tail` are its first and last bytes, `tail_at` is where in it the latter start. `chain` is the
+    running digest of its items, `before` that of all but the last.
     """
 
     __slots__ = (
+        "before",
         "body",
         "bounds",
         "chain",
@@ -75,8 +77,10 @@ class Tip:
         count: int,
         mark: object,
         chain: HASH,
+        before: HASH | None,
         bounds: Bounds | None,
     ) -> None:
+        self.before = before
         self.bounds = bounds
         self.body = body
         self.head = head
@@ -110,6 +114,7 @@ class Split:
 
     __slots__ = (
         "back",
+        "before",
         "body",
         "bound",
         "chain",
@@ -166,6 +171,7 @@ class Split:
         self.item_keys: list[bytes] | None = None
         self.values: dict[int, Any] = {}
         self.chain: HASH | None = None
+        self.before: HASH | None = None
 
     def get(self, name: str, default: Any = None) -> Any:
         """The decoded value of a top-level key."""

@@ -114,6 +114,7 @@ class Splitter:
             count=split.n_known + len(split.items),
             mark=mark,
             chain=self._digests.chain(split),
+            before=split.before,
             bounds=bounds,
         )
         self._tips.append(tip)
@@ -243,7 +244,7 @@ class Splitter:
             return None
         shift = after - len(_HEADER)
         if items:
-            end = address(items[-1]) - address(rest) + len(memoryview(items[-1])) + shift
+            end = shift + len(_HEADER) + _inside(history)
         return Split(
             body=body,
             fields=all_fields,
@@ -397,6 +398,15 @@ class Splitter:
         self._sizes[size] -= 1
         if not self._sizes[size]:
             del self._sizes[size]
+
+
+def _inside(listed: msgspec.Raw) -> int:
+    """Where the last item of a list ends, as bytes after its bracket."""
+    text = memoryview(listed)
+    end = len(text) - 1
+    while text[end - 1] in b" \t\n\r":
+        end -= 1
+    return end - 1
 
 
 def _size(tip: Tip) -> int:

@@ -161,16 +161,15 @@ def decode_content(raw: bytes) -> Message:
 
 def _digest(items: list[Any]) -> bytes:
     """Hash text directly and everything else as sorted JSON, each item with its length before it."""
-    digest = blake3()
+    parts: list[bytes] = []
     for item in items:
         if isinstance(item, str):
             raw = item.encode("utf-8", "surrogatepass")
-            digest.update(b"s%d:" % len(raw))
+            parts += (b"s%d:" % len(raw), raw)
         else:
             raw = _dumps(item)
-            digest.update(b"j%d:" % len(raw))
-        digest.update(raw)
-    return digest.digest(_SIZE)
+            parts += (b"j%d:" % len(raw), raw)
+    return _hash(b"".join(parts))
 
 
 def _hash(raw: bytes) -> bytes:
