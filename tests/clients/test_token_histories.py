@@ -13,6 +13,7 @@ from support.tokens import Told, think
 import vfnb as vf
 from vfnb import loops
 from vfnb.clients.chatml import ChatML
+from vfnb.clients.hermes import Hermes
 from vfnb.clients.template import Template, template
 from vfnb.interception import Session
 from vfnb.types import AssistantMessage, Message, Messages, SystemMessage, ToolMessage, UserMessage
@@ -49,9 +50,9 @@ def follow(reply: AssistantMessage, text: str) -> Messages:
 
 
 @pytest.mark.timeout(120)
-@pytest.mark.parametrize("kind", ["qwen3", "chatml", "jinja"])
+@pytest.mark.parametrize("kind", ["qwen3", "chatml", "hermes", "jinja"])
 @settings(
-    max_examples=12,
+    max_examples=10,
     deadline=None,
     phases=[Phase.generate],
     suppress_health_check=[HealthCheck.function_scoped_fixture],
@@ -135,6 +136,34 @@ def test_chatml_puts_the_models_own_system_message_first() -> None:
     assert set(owned) == {-1, 0}
 
 
+def test_hermes_writes_tools_and_calls_as_text() -> None:
+    from vfnb.clients.rendering import Offer
+
+    tokenizer = vf.Embedded().tokenizer()
+    renderer = Hermes(tokenizer, "I am small.")
+    function = {"name": "calc", "arguments": {"expr": "1 + é"}}
+    talk = [
+        {"role": "user", "content": "1?"},
+        {"role": "assistant", "content": "Well.", "tool_calls": [{"id": "c", "function": function}] * 2},
+        {"role": "tool", "tool_call_id": "c", "content": "2"},
+    ]
+    rendered = renderer.render(talk, tools=Offer([CALC]).plain, add_generation_prompt=True)
+    text = tokenizer.decode(rendered.token_ids)
+    assert text.startswith("<|im_start|>system\nI am small.\n\n# Tools\n")
+    assert '<tools>\n{"type": "function", "function": {"name": "calc"' in text.partition("<|im_end|>")[0]
+    call = '<tool_call>\n{"name": "calc", "arguments": {"expr": "1 + é"}}\n</tool_call>'
+    assert text.endswith(
+        f"<|im_start|>user\n1?<|im_end|>\n<|im_start|>assistant\nWell.\n{call}\n{call}<|im_end|>\n"
+        "<|im_start|>tool\n2<|im_end|>\n<|im_start|>assistant\n"
+    )
+    assert renderer.render(talk[:1]).token_ids == ChatML(tokenizer, "I am small.").render(talk[:1]).token_ids
+    parsed = renderer.parse_response(tokenizer.encode(f"Well.\n{call}\n<tool_call>\n{{no JSON</tool_call>"))
+    assert parsed.content == "Well." and [found.name for found in parsed.tool_calls] == ["calc", None]
+    assert renderer.parse_response(tokenizer.encode(" a ")).content == " a "  # text alone as it is
+    with pytest.raises(ValueError, match="it has no tools"):
+        ChatML(tokenizer).render(talk)
+
+
 def test_a_template_that_fits_no_model_says_so() -> None:
     engine = Told()
     engine.renderer = None
@@ -154,6 +183,6 @@ def test_running_a_template_as_text_is_said_loudly() -> None:
 def test_tools_on_a_template_without_them_are_refused() -> None:
     engine = Told(["x<|im_end|>"])
     session = Session(vf.Trace(), vf.TrainClient(engine, renderer="chatml"))
-    with pytest.raises(vf.errors.ModelError, match="this template has no tools"):
+    with pytest.raises(vf.errors.ModelError, match="no tools; renderer='hermes' writes them"):
         loops.engine().run(session.complete("Hi", tools=[CALC]))
     loops.engine().run(session.close())

@@ -15,12 +15,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.adapters import merged, write_adapter
 from support.dialect_talks import TALKS, TURNS
 from support.engines import need
 from support.paths import ROOT
+from support.vllm_engine import calls_of, cancelling, lines_hold, running, shared
 
 import vfnb as vf
-from vfnb.clients.engines import TokenSampling
 from vfnb.clients.engines.embedded import MODEL
 from vfnb.runtimes import strays
 
@@ -33,11 +34,7 @@ pytestmark = [pytest.mark.real, pytest.mark.timeout(900)]
 BF16 = 0.1
 """Nats between bfloat16 and float32 on tokens that were sampled; 0.02 on average."""
 LIMIT = 32768
-
-
-def shared() -> set[Path]:
-    """Shared memory of the machine."""
-    return set(Path("/dev/shm").iterdir())
+TALK = "<|im_start|>user\nWhat is 3 + 4?<|im_end|>\n<|im_start|>assistant\nThe answer is 7.<|im_end|>\n"
 
 
 def long_model(folder: Path) -> Path:
@@ -53,24 +50,10 @@ def long_model(folder: Path) -> Path:
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[vf.VLLM]:
     need(smollm2.is_ready(), "the vLLM environment", "make smollm2")
-    shm = shared()
     model = long_model(tmp_path_factory.mktemp("model") / "tiny")
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
-    made = vf.VLLM(model, process=True, python=smollm2.PYTHON, max_model_len=LIMIT, max_num_seqs=32)
-    made.check()
-    said: list[str] = []
-    asyncio.run(made.start(said.append))
-    pid = made.pid
-    assert pid is not None and len(set(said)) > 3
-    members = strays.find_processes("VFNB_OWNER=", [pid])
-    assert len(members) >= 3
-    yield made
-    begin = time.monotonic()
-    made.stop()
-    assert time.monotonic() - begin < 25
-    assert made.pid is None
-    assert not strays.find_processes("VFNB_OWNER=", [pid])
-    assert shared() - shm == set()
+    settings = {"max_model_len": LIMIT, "max_num_seqs": 32, "enable_lora": True, "max_lora_rank": 8}
+    with running(vf.VLLM(model, process=True, python=smollm2.PYTHON, **settings)) as made:
+        yield made
 
 
 def one(harness: Any, engine: vf.VLLM, folder: Path, **keys: Any) -> vf.Trace:
@@ -79,34 +62,6 @@ def one(harness: Any, engine: vf.VLLM, folder: Path, **keys: Any) -> vf.Trace:
     trace: vf.Trace = run.traces[0]
     assert not [error for error in trace.errors if "max_output_tokens" not in error.message], trace.errors
     return trace
-
-
-def calls_of(trace: vf.Trace) -> list[tuple[list[int], list[int]]]:
-    """Prompt and completion of each call, in tokens."""
-    found = []
-    for call in trace.calls:
-        assert call.reply_node is not None
-        branch = next(b for b in trace.branches if call.reply_node in b.path)
-        node = trace.dag.nodes[call.reply_node]
-        begin = node.total - (node.end - node.start) + node.lead
-        ids = branch.token_ids.tolist()
-        found.append((ids[:begin], ids[begin : node.total]))
-    return found
-
-
-def lines_hold(trace: vf.Trace) -> None:
-    """Each prompt begins with the prompt and the completion before it, or the fork says why it does not."""
-    calls = calls_of(trace)
-    causes = {branch.id: branch.cause for branch in trace.branches}
-    for (prompt, completion), (following, _), call in zip(calls, calls[1:], trace.calls[1:], strict=False):
-        known = prompt + completion
-        if following[: len(known)] != known:
-            node = trace.dag.nodes[call.reply_node or 0]
-            cause = causes[node.branch]
-            assert cause is not None and cause.cause == "retokenized", cause
-            assert cause.position == next(
-                i for i, (a, b) in enumerate(zip(known, following, strict=False)) if a != b
-            )
 
 
 def test_every_dialect_gets_the_same_tokens_and_each_prompt_goes_on(engine: vf.VLLM, tmp_path: Path) -> None:
@@ -136,22 +91,7 @@ def test_32_rollouts_at_once(engine: vf.VLLM, tmp_path: Path) -> None:
 
 
 def test_a_cancelled_call_frees_the_engine(engine: vf.VLLM) -> None:
-    async def start() -> tuple[float, float]:
-        tasks = [
-            asyncio.create_task(
-                engine.generate([5, 6, 7], TokenSampling(max_tokens=30000, extra={"ignore_eos": True}))
-            )
-            for _ in range(32)  # as many as it takes at a time
-        ]
-        await asyncio.sleep(2)
-        for task in tasks:
-            task.cancel()
-        await asyncio.wait(tasks)
-        begin = time.monotonic()
-        made = await engine.generate([5, 6, 7], TokenSampling(max_tokens=4))
-        return time.monotonic() - begin, len(made.token_ids)
-
-    seconds, tokens = asyncio.run(start())
+    seconds, tokens = cancelling(engine, 30000)
     assert tokens <= 4 and seconds < 20
 
 
@@ -181,6 +121,28 @@ def test_weights_are_changed_in_the_server(engine: vf.VLLM, tmp_path: Path) -> N
     assert name != second and third["weights"] != second["weights"]
 
 
+def test_adapters_are_loaded_replaced_and_taken_away_in_the_server(engine: vf.VLLM, tmp_path: Path) -> None:
+    ids = engine.tokenizer().encode_template(TALK)
+    adapters = [write_adapter(tmp_path / f"lora{seed}", MODEL, seed) for seed in (1, 2)]
+
+    async def steps() -> tuple[list[Any], list[Any]]:
+        scores, names = [await engine.score(ids)], [engine.identity()]
+        for name, adapter in [("mine", adapters[0]), ("mine", adapters[1]), ("other", adapters[0])]:
+            await engine.load_lora(name, adapter)
+            scores.append(await engine.score(ids))
+            names.append(engine.identity())
+        await engine.unload_lora()
+        return [*scores, await engine.score(ids)], [*names, engine.identity()]
+
+    (plain, first, second, third, after), names = asyncio.run(steps())
+    for scores, adapter in [(first, adapters[0]), (second, adapters[1])]:
+        expected = asyncio.run(vf.Embedded(merged(tmp_path / adapter.name[-1], MODEL, adapter)).score(ids))
+        assert np.abs(scores - expected).mean() < BF16 < 1 < np.abs(scores - plain).mean()
+    np.testing.assert_array_equal(first, third)
+    np.testing.assert_array_equal(plain, after)
+    assert len({json.dumps(name) for name in names}) == 4 and names[0] == names[-1]
+
+
 @pytest.mark.parametrize("program", ["pi", "codex"])
 def test_agent_programs_run_on_it_and_leave_exact_tokens(
     program: str, engine: vf.VLLM, tmp_path: Path
@@ -200,7 +162,7 @@ def test_agent_programs_run_on_it_and_leave_exact_tokens(
 
 def test_in_this_process(tmp_path: Path) -> None:
     need(smollm2.is_ready(), "the vLLM environment", "make smollm2")
-    paths = os.pathsep.join(str(ROOT / folder) for folder in ("", "harnesses", "tasksets"))
+    paths = os.pathsep.join(str(ROOT / folder) for folder in ("", "harnesses", "tasksets", "tests"))
     done = subprocess.run(
         [smollm2.PYTHON, ROOT / "tests/support/vllm_script.py", MODEL, tmp_path],
         env=os.environ | {"PYTHONPATH": paths, "OMP_NUM_THREADS": "1"},

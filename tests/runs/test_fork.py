@@ -168,6 +168,12 @@ def test_forks_train_only_what_was_sampled_anew(tmp_path: Path) -> None:
         assert sum(int(sample.mask.sum()) for sample in made.samples()) == live > 0
     assert len({t.last_reply for t in fork.run.traces}) > 1
     assert fork.run.export("arrow", tmp_path / "out")
+    fork.run.export("verifiers", tmp_path / "records")
+    again = vf.load(tmp_path / "records").traces
+    assert [[call.replayed for call in made.calls] for made in again] == [[True, False, False]] * 3
+    assert [made.samples()[0].mask.tolist() for made in again] == [
+        made.samples()[0].mask.tolist() for made in fork.run.traces
+    ]
 
 
 def test_forks_are_compared_with_scores_by_the_same_rewards(tmp_path: Path) -> None:

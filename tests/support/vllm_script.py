@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 import vfnb as vf
+from support.adapters import write_adapter
 from vfnb.clients.engines import TokenSampling
 from vfnb.clients.engines.weights import read_folder, write_safetensors
 from vfnb.runtimes.warden import current
@@ -108,7 +109,7 @@ async def alone(engine: vf.VLLM, folder: Path, found: dict[str, Any]) -> None:
     ]
     found["seeded"] = sum(np.array_equal(a.token_ids, b.token_ids) for a, b in zip(*twice, strict=True))
     names = [engine.identity()]
-    lora(folder / "lora")
+    write_adapter(folder / "lora", Path(sys.argv[1]))
     await engine.load_lora("mine", folder / "lora")
     names.append(engine.identity())
     found["lora_changes"] = gap(first, await engine.generate(ids, greedy))
@@ -138,24 +139,6 @@ async def alone(engine: vf.VLLM, folder: Path, found: dict[str, Any]) -> None:
 def gap(a: Any, b: Any) -> float:
     """How far the first token's log-probabilities are apart; 9 if it is another token."""
     return abs(float(a.logprobs[0] - b.logprobs[0])) if a.token_ids[0] == b.token_ids[0] else 9.0
-
-
-def lora(folder: Path) -> None:
-    """An adapter on the query projections, in the format of peft."""
-    folder.mkdir()
-    _, weights = read_folder(Path(sys.argv[1]))
-    random = np.random.default_rng(1)
-    arrays = {}
-    for name, array in weights.items():
-        if name.endswith("q_proj.weight"):
-            stem = f"base_model.model.{name.removesuffix('.weight')}"
-            arrays[f"{stem}.lora_A.weight"] = random.normal(size=(4, array.shape[1])) * 0.3
-            arrays[f"{stem}.lora_B.weight"] = random.normal(size=(array.shape[0], 4)) * 0.3
-    write_safetensors(folder / "adapter_model.safetensors", arrays)
-    settings = {"peft_type": "LORA", "r": 4, "lora_alpha": 8, "target_modules": ["q_proj"], "bias": "none"}
-    (folder / "adapter_config.json").write_text(
-        json.dumps(settings | {"base_model_name_or_path": sys.argv[1]})
-    )
 
 
 def main() -> None:

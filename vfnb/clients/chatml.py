@@ -36,6 +36,12 @@ class Parsed:
     tool_calls: list[Any] = field(default_factory=list)
 
 
+_NO_TOOLS = (
+    "it has no tools; renderer='hermes' writes them into the system message, else use a model that has them, or a "
+    "task without"
+)
+
+
 class ChatML:
     """`<|im_start|>role`, the text, `<|im_end|>`; text of a message that looks like these tokens is no token.
 
@@ -78,9 +84,18 @@ class ChatML:
             ValueError: there are tools, or parts other than text.
         """
         rendered = Rendered()
-        if self._system is not None and (not messages or messages[0]["role"] != "system"):
-            self._message(rendered, {"role": "system", "content": self._system}, -1)
-        return self._add(rendered, messages, tools, prompt=add_generation_prompt)
+        own = bool(messages) and messages[0]["role"] == "system"
+        system = self._offer(self._text(messages[0]) if own else self._system, tools)
+        if system is not None:
+            self._message(rendered, {"role": "system", "content": system}, 0 if own else -1)
+        self._add(rendered, messages, 1 if own else 0, prompt=add_generation_prompt)
+        return rendered
+
+    def _offer(self, system: str | None, tools: Any) -> str | None:
+        """The first system message with the tools that are offered."""
+        if tools:
+            raise ValueError(_NO_TOOLS)
+        return system
 
     def bridge_to_next_turn(
         self,
@@ -98,26 +113,31 @@ class ChatML:
         if previous_completion_ids[-1] != self._end:  # cut off: close the turn
             rendered.add([self._end], -1)
         rendered.add(self._newline, -1)
-        return self._add(rendered, new_messages, tools, prompt=True)
-
-    def _add(
-        self, rendered: Rendered, messages: Sequence[dict[str, Any]], tools: Any, *, prompt: bool
-    ) -> Rendered:
-        if tools:
-            raise ValueError("this template has no tools; use a model that has, or a task without")
-        for index, message in enumerate(messages):
-            self._message(rendered, message, index)
-        if prompt:
-            rendered.add([self._start, *self._encode("assistant\n")], -1)
+        self._add(rendered, new_messages, 0, prompt=True)
         return rendered
 
+    def _add(
+        self, rendered: Rendered, messages: Sequence[dict[str, Any]], first: int, *, prompt: bool
+    ) -> None:
+        for index in range(first, len(messages)):
+            self._message(rendered, messages[index], index)
+        if prompt:
+            rendered.add([self._start, *self._encode("assistant\n")], -1)
+
     def _message(self, rendered: Rendered, message: dict[str, Any], index: int) -> None:
-        content = message.get("content") or ""
-        if not isinstance(content, str):
-            raise ValueError("it takes text only")
+        content = self._text(message)
         rendered.add([self._start, *self._encode(f"{message['role']}\n")], index)
         rendered.add(self._encode(content), index, content=True)
         rendered.add([self._end, *self._newline], index)
+
+    def _text(self, message: dict[str, Any]) -> str:
+        """A message as the model reads it."""
+        if message.get("tool_calls"):
+            raise ValueError(_NO_TOOLS)
+        content = message.get("content") or ""
+        if not isinstance(content, str):
+            raise ValueError("it takes text only")
+        return content
 
     def parse_response(self, token_ids: list[int], **_: Any) -> Parsed:
         """All of it is text."""

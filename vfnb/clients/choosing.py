@@ -70,7 +70,8 @@ def choose(tokenizer: Any, model: str) -> tuple[Any, str | None]:
             return family, None
     raise ConfigError(
         f"no renderer writes the same tokens as the chat template of {model}; name one: renderer='qwen3' (a family "
-        "of the renderers package), 'chatml' (no tools) or 'jinja' (the template itself, run as text)"
+        "of the renderers package), 'chatml' (no tools), 'hermes' (ChatML, tools as text) or 'jinja' (the template "
+        "itself, run as text)"
     )
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from vfnb.clients.chatml import Parsed, Rendered
 from vfnb.errors import ConfigError
 
-__all__ = ["Jinja"]
+__all__ = ["Jinja", "read_calls"]
 
 _THINK = re.compile(r"\s*<think>(.*?)</think>\s*", re.DOTALL)
 _CALL = re.compile(r"<tool_call>(.*?)</tool_call>", re.DOTALL)
@@ -33,6 +33,12 @@ class _Call:
             return
         if isinstance(value, dict) and isinstance(value.get("name"), str):
             self.raw, self.name, self.arguments = body, value["name"], value.get("arguments", {})
+
+
+def read_calls(text: str) -> tuple[str, list[Any]]:
+    """The text without its `<tool_call>{"name": ..., "arguments": ...}</tool_call>`, and these calls."""
+    calls = [_Call(found[0], found[1].strip()) for found in _CALL.finditer(text)]
+    return (_CALL.sub("", text).strip(), calls) if calls else (text, [])
 
 
 class Jinja:
@@ -138,8 +144,8 @@ class Jinja:
             reasoning, text = thinking[1].strip(), text[thinking.end() :]
         elif text.lstrip().startswith("<think>"):  # cut off while thinking
             return Parsed("", text.lstrip().removeprefix("<think>").strip())
-        calls = [_Call(found[0], found[1].strip()) for found in _CALL.finditer(text)]
-        return Parsed(_CALL.sub("", text).strip(), reasoning, calls)
+        rest, calls = read_calls(text)
+        return Parsed(rest.strip(), reasoning, calls)
 
 
 def _refuse(message: str) -> None:

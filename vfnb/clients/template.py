@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from vfnb.clients.base import ModelRequest
 from vfnb.clients.chatml import ChatML
 from vfnb.clients.engines.base import TokenEngine
+from vfnb.clients.hermes import Hermes
 from vfnb.clients.images import collapse, images_of
 from vfnb.clients.jinja import Jinja
 from vfnb.clients.rendering import Offer, Prompt, plain_messages
@@ -150,14 +151,15 @@ def template(engine: TokenEngine, choice: Any = None) -> Template:
     if choice == "jinja":
         warnings.warn(_LOUD.format(engine.model), stacklevel=2)
         return Template(Jinja(tokenizer, engine.stop_ids()), tokenizer, "jinja")
-    if choice == "chatml":
-        return Template(ChatML(tokenizer, engine.default_system), tokenizer, "chatml")
+    if choice in ("chatml", "hermes"):
+        made = (ChatML if choice == "chatml" else Hermes)(tokenizer, engine.default_system)
+        return Template(made, tokenizer, choice)
     if hasattr(choice, "bridge_to_next_turn"):
         return Template(choice, tokenizer, type(choice).__name__)
     if choice is None:
         raise ConfigError(
             f"no renderer is known for the model {engine.model!r}; name one, e.g. renderer='qwen3', 'chatml' "
-            "(no tools) or 'jinja' (the model's own template, run as text)"
+            "(no tools), 'hermes' (ChatML, tools as text) or 'jinja' (the model's own template, run as text)"
         )
     return _from_package(tokenizer, choice, engine.model)
 

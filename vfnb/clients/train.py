@@ -33,7 +33,8 @@ class TrainClient(ModelClient):
     Args:
         engine: who samples, e.g. `vf.Embedded()` or `vf.VLLM(...)`.
         renderer: how messages become tokens: the name of a family that the `renderers` package has, `"chatml"`,
-            `"jinja"` for the model's own template, or a renderer's config. None takes the engine's own choice.
+            `"hermes"` (ChatML, tools as text), `"jinja"` for the model's own template, or a renderer's config. None
+            takes the engine's own choice.
 
     A call is answered as a whole; programs that asked for a stream get keepalives until then, then all events.
     """

@@ -155,6 +155,7 @@ def _call(call: ModelCall) -> dict[str, Any]:
             ),
             "time": {"start": call.start, "end": call.end},
             "error": None if call.error is None else _error(call.error),
+            "replayed": call.replayed or None,  # ours: readers pass over keys that they do not know
         }
     )
 

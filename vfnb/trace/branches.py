@@ -84,19 +84,24 @@ class Branch:
         view: TokenView = late("Branch.tokens", self)
         return view
 
+    @cached_property
     def runs(self) -> list[tuple[int, int, bool]]:
         """The branch's tokens as ranges of the columns, `(begin, end, owned)`, neighbours joined."""
         runs: list[tuple[int, int, bool]] = []
         nodes = self.graph.nodes
-        for index in self.path:
-            node = nodes[index]
+        first, last, mine = 0, 0, False
+        for node in map(nodes.__getitem__, self.path):
             if node.end <= node.start:
                 continue
             owned = node.branch == self.id
-            if runs and runs[-1][1] == node.start and runs[-1][2] == owned:
-                runs[-1] = (runs[-1][0], node.end, owned)
-            else:
-                runs.append((node.start, node.end, owned))
+            if node.start == last and owned is mine:
+                last = node.end
+                continue
+            if first < last:
+                runs.append((first, last, mine))
+            first, last, mine = node.start, node.end, owned
+        if first < last:
+            runs.append((first, last, mine))
         return runs
 
     def _joined(self, name: str) -> Any:
@@ -106,7 +111,7 @@ class Branch:
         import numpy as np
 
         column = getattr(columns, name)
-        pieces = [column[begin:end] for begin, end, _ in self.runs()]
+        pieces = [column[begin:end] for begin, end, _ in self.runs]
         if len(pieces) == 1:
             return pieces[0]
         return np.concatenate(pieces) if pieces else column[:0]
@@ -134,7 +139,7 @@ class Branch:
             return None
         import numpy as np
 
-        runs = self.runs()
+        runs = self.runs
         if len(runs) == 1 and runs[0][2]:
             return columns.mask[runs[0][0] : runs[0][1]]
         out = np.zeros(sum(end - begin for begin, end, _ in runs), np.bool_)
@@ -153,7 +158,7 @@ class Branch:
             return None
         import numpy as np
 
-        pieces = [columns.content(begin, end) for begin, end, _ in self.runs()]
+        pieces = [columns.content(begin, end) for begin, end, _ in self.runs]
         return np.concatenate(pieces) if pieces else np.zeros(0, np.bool_)
 
     @cached_property

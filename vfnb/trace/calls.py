@@ -19,10 +19,11 @@ __all__ = [
     "Rewrite",
     "call_from",
     "call_schema",
-    "calls_from",
     "decode_call",
     "decode_calls",
+    "decode_hook",
     "encode_call",
+    "encode_hook",
     "error_info",
     "plain_call",
 ]
@@ -151,7 +152,8 @@ def error_info(error: BaseException, *, stage: str | None = None, at: float | No
     )
 
 
-def _encode_hook(value: Any) -> Any:
+def encode_hook(value: Any) -> Any:
+    """What msgspec writes for the parts of a call that are not its own structs."""
     if type(value) is Usage:  # every answered call has one
         return {
             name: entry
@@ -163,7 +165,8 @@ def _encode_hook(value: Any) -> Any:
     return str(value)
 
 
-def _decode_hook(kind: type, value: Any) -> Any:
+def decode_hook(kind: type, value: Any) -> Any:
+    """The way back of `encode_hook`."""
     if kind is Usage:  # every answered call has one
         return _usage(value)
     if issubclass(kind, BaseModel):
@@ -178,12 +181,12 @@ def _schema_hook(kind: type) -> dict[str, Any]:
 
 
 _usage = Usage.__pydantic_validator__.validate_python
-_encoder = msgspec.json.Encoder(enc_hook=_encode_hook)
+_encoder = msgspec.json.Encoder(enc_hook=encode_hook)
 
 
 @functools.cache
 def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
-    return msgspec.json.Decoder(kind, dec_hook=_decode_hook)
+    return msgspec.json.Decoder(kind, dec_hook=decode_hook)
 
 
 def encode_call(call: ModelCall) -> bytes:
@@ -212,7 +215,7 @@ def decode_calls(raw: bytes) -> list[ModelCall]:
 
 def plain_call(call: ModelCall) -> dict[str, Any]:
     """A call as plain dictionaries and lists, defaults left out; lone surrogates as escapes."""
-    found: dict[str, Any] = _storable(msgspec.to_builtins(call, enc_hook=_encode_hook))
+    found: dict[str, Any] = _storable(msgspec.to_builtins(call, enc_hook=encode_hook))
     return found
 
 
@@ -230,12 +233,7 @@ def _storable(value: Any) -> Any:
 
 def call_from(plain: Any) -> ModelCall:
     """The call that `plain_call` wrote."""
-    return msgspec.convert(plain, ModelCall, dec_hook=_decode_hook)
-
-
-def calls_from(plain: list[Any]) -> list[ModelCall]:
-    """The calls that `plain_call` wrote."""
-    return msgspec.convert(plain, list[ModelCall], dec_hook=_decode_hook)
+    return msgspec.convert(plain, ModelCall, dec_hook=decode_hook)
 
 
 def call_schema() -> dict[str, Any]:

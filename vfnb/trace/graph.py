@@ -436,16 +436,20 @@ class MessageGraph:
         """Running totals along each path, from the ranges that the nodes have."""
         assert self.columns is not None
         end = 0
-        for node in self.nodes:
-            above = self.nodes[node.parent] if node.parent >= 0 else None
-            node.total = (above.total if above else 0) + node.end - node.start
-            node.covered = above.covered if above else 0
-            experts = self.columns.experts.get(node.index)
-            if experts is not None:
-                node.covered = experts.start + len(experts.rows)
-            if node.has_tokens:
-                self.linear = self.linear and node.start == end
+        nodes, linear = self.nodes, self.linear
+        for node in nodes:
+            node.total = node.end - node.start
+            if node.parent >= 0:
+                above = nodes[node.parent]
+                node.total += above.total
+                node.covered = above.covered
+            if node.end >= 0:
+                linear = linear and node.start == end
                 end = node.end
+            if node.index in self.columns.experts:
+                experts = self.columns.experts[node.index]
+                node.covered = experts.start + len(experts.rows)
+        self.linear = linear
 
     def media(self, node: int) -> list[tuple[int, int, int]]:
         """Images and the like in a node's tokens: `[begin, end)` in its branch, and token type."""

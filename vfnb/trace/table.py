@@ -75,7 +75,7 @@ def token_table(graph: MessageGraph, among: Sequence[Node]) -> TokenTable | None
     starts = np.array([node.start for node in nodes], np.int32)
     ends = np.array([node.end for node in nodes], np.int32)
     leads = np.array([node.lead for node in nodes], np.int32)
-    tail = _tails(starts, ends, leads, size)
+    tail = _tails(starts, ends, leads)
     return TokenTable(
         node=np.array([node.index for node in nodes], np.int32).tobytes(),
         length=(ends - starts).tobytes(),
@@ -105,14 +105,12 @@ def _beside(columns: TokenColumns, node: int) -> BesideRecord:
     )
 
 
-def _tails(starts: NDArray[Any], ends: NDArray[Any], leads: NDArray[Any], size: int) -> NDArray[np.bool_]:
-    """bool[size]: the tokens after each node's lead."""
+def _tails(starts: NDArray[Any], ends: NDArray[Any], leads: NDArray[Any]) -> NDArray[np.bool_]:
+    """bool[n]: the tokens after each node's lead. The nodes' ranges follow each other."""
     import numpy as np
 
-    steps = np.zeros(size + 1, np.int32)
-    np.add.at(steps, starts + leads, 1)
-    np.add.at(steps, ends, -1)
-    return np.cumsum(steps[:-1]) > 0
+    parts = np.stack([leads, ends - starts - leads], axis=1)
+    return np.repeat(np.tile(np.array([False, True]), len(leads)), parts.reshape(-1))
 
 
 def restore_tokens(graph: MessageGraph, table: TokenTable) -> None:
@@ -140,7 +138,7 @@ def restore_tokens(graph: MessageGraph, table: TokenTable) -> None:
     if len(node) and not (int(node.min()) >= 0 and int(node.max()) < len(graph.nodes)):
         raise TraceError(f"token table names a node beyond the graph's {len(graph.nodes)}")
     columns = graph._columns()
-    tail = _tails(ends - length, ends, lead, size)
+    tail = _tails(ends - length, ends, lead)
     columns.ids, columns.size = ids, size
     columns.logprobs = np.zeros(size, np.float32)
     columns.logprobs[tail] = logprobs

@@ -11,7 +11,7 @@ from vfnb.errors import TraceError
 
 __all__ = ["Texts"]
 
-_LEVEL = 3
+_LEVEL = 1
 
 
 class Texts:

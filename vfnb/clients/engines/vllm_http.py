@@ -216,7 +216,8 @@ class Server:
             await self._post("/resume", {})
 
     async def load_lora(self, name: str, path: str) -> None:
-        """Load an adapter that the server can read, and ask for it by its name from now on."""
+        """Load an adapter that the server can read, and ask for it by its name from now on; an earlier one goes."""
+        earlier = self.model
         body = {"lora_name": name, "lora_path": path}
         try:
             await self._post("/load_lora_adapter", body)
@@ -226,6 +227,8 @@ class Server:
             again = {"load_inplace": True} if self.model == name else {}
             await self._post("/v1/load_lora_adapter", body | again, missing=_NO_LORA)
         self.model = name
+        if earlier not in (self._base, name):
+            await self._post("/v1/unload_lora_adapter", {"lora_name": earlier}, missing=_NO_LORA)
         await self._forget()
 
     async def unload_lora(self) -> None:

@@ -327,6 +327,7 @@ def _call(entry: Any, path: str, nodes: int) -> ModelCall:
         usage=_usage(usage, f"{path}.usage") if usage is not None else None,
         error=_error(entry["error"], f"{path}.error") if entry.get("error") is not None else None,
         status=_status(entry),
+        replayed=get(entry, "replayed", bool, False, path),
     )
 
 
