@@ -14,6 +14,7 @@ from vfnb.interception import Edit, Hooks
 from vfnb.tasks import answer_of, call_hook, call_result, copy_of, edits_of, shortened
 from vfnb.trace.mending import held
 from vfnb.types import Message, Request, Response, ToolCall, ToolMessage
+from vfnb.utils.told import raised
 
 if TYPE_CHECKING:
     from vfnb.runtimes import Runtime
@@ -127,7 +128,7 @@ class TaskHooks(Hooks):
             try:
                 return await call_hook(hook.function, values, label=label, log=self._log, blocked=self._note)
             except Exception as error:
-                failure = HookFailed(f"{label} raised {type(error).__name__}: {error}")
+                failure = HookFailed(f"{label} raised {raised(error)}")
                 failure.retryable = isinstance(error, VfnbError) and error.retryable  # type: ignore[misc]
                 raise failure from error
 

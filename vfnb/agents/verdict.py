@@ -11,6 +11,7 @@ from vfnb.agents.base import Finished
 from vfnb.errors import ContextLengthError, HarnessError, HarnessExit, ModelError, VfnbError
 from vfnb.interception import SessionClosed
 from vfnb.runtimes import ProgramResult
+from vfnb.utils import told
 
 if TYPE_CHECKING:
     from vfnb.trace import ModelCall
@@ -108,7 +109,7 @@ def _raised(raised: BaseException, failure: Exception | None, harness: str) -> V
     if failure is not None:  # a client library raised its own exception about our error reply
         failure.__cause__ = raised
         return Verdict(error=failure)
-    error = HarnessError(f"harness {harness!r} raised {type(raised).__name__}: {raised}")
+    error = HarnessError(f"harness {harness!r} raised {told.raised(raised)}")
     error.__cause__ = raised
     return Verdict(error=error)
 

@@ -20,6 +20,7 @@ from vfnb.dialects.lenient import dumps
 from vfnb.errors import ConfigError, ModelError, UpstreamCut, UpstreamRejected, UpstreamTimeout
 from vfnb.types import AssistantMessage, Messages, Response, Usage
 from vfnb.utils.source import code_hash
+from vfnb.utils.told import raised
 
 __all__ = ["Answer", "Scripted"]
 
@@ -139,7 +140,7 @@ class Scripted(ModelClient):
         if isinstance(answer, ModelError):
             raise answer
         if isinstance(answer, Exception):
-            raise UpstreamRejected(f"the script raised {type(answer).__name__}: {answer}") from answer
+            raise UpstreamRejected(f"the script raised {raised(answer)}") from answer
         return answer
 
     async def _ask(self, function: Callable[..., Any], request: ModelRequest) -> Answer:

@@ -9,7 +9,7 @@ from typing import Any
 
 from vfnb.errors import ConfigError
 from vfnb.lab.html import MAX_ROWS, MUTED, Page, esc, table
-from vfnb.lab.text import WIDTH, columns, lines
+from vfnb.lab.text import WIDTH, columns, folded, lines
 from vfnb.lab.words import one_line
 
 __all__ = ["Grid"]
@@ -101,7 +101,8 @@ class Grid:
             body = columns(self.head, self.rows, widest=widest)
             if max(map(len, body)) <= WIDTH:
                 break
-        return lines([self.title], self.notes[:4], body, rest="table.text")
+        notes = [part for note in self.notes[:4] for part in folded(note)]
+        return lines([self.title], notes, body, rest="table.text")
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         return {"text/plain": str(self), "text/html": self.html}

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from vfnb.lab.html import MAX_ROWS, MUTED, Page, badge, banner, esc, span, table
 from vfnb.lab.rows import Row
 from vfnb.lab.summary_twin import error_lines, summary_blocks, summary_lines
-from vfnb.lab.text import MAX_LINES, columns, lines
+from vfnb.lab.text import MAX_LINES, columns, folded, lines
 from vfnb.lab.views import RunView
 from vfnb.lab.words import count, listing, money, number, one_line, seconds
 
@@ -97,9 +97,9 @@ def run_text(view: RunView) -> str:
     """The text twin, at most 20 lines: state, failures, settings, numbers, then as many rows as fit."""
     head = [
         listing([f"Run {one_line(view.name, 60)}", view.state, _counts(view), _time(view)]),
-        *run_trouble(view),
+        *(part for line in run_trouble(view) for part in folded(line)),
         *(f"now: {one_line(line, 100)}" for line in view.doing[:3]),
-        *(f"note: {note}" for note in view.notes[:3]),
+        *(part for note in view.notes[:3] for part in folded(f"note: {note}")),
         _setting(view),
         *(summary_lines(view.summary) if view.summary else []),
         f"stored in {view.dir}" if view.dir else "",

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from textwrap import wrap
 
 from vfnb.lab.words import one_line, plain
 
-__all__ = ["MAX_LINES", "WIDTH", "columns", "lines"]
+__all__ = ["MAX_LINES", "WIDTH", "columns", "folded", "lines"]
 
 MAX_LINES = 20
 WIDTH = 110
@@ -24,6 +25,14 @@ def lines(*groups: Sequence[str], rest: str = "", limit: int = MAX_LINES) -> str
 def _fit(line: str) -> str:
     line = plain(line).replace("\n", " ")
     return line if len(line) <= WIDTH else line[: WIDTH - 1] + "…"
+
+
+def folded(line: str, most: int = 2) -> list[str]:
+    """A sentence on up to `most` lines: the end of a message often says what to do."""
+    text = " ".join(plain(line).split())
+    start = line[: len(line) - len(line.lstrip())]
+    width, below = WIDTH - len(start), start + "    "
+    return wrap(text, width, initial_indent=start, subsequent_indent=below, max_lines=most, placeholder=" …")
 
 
 def columns(head: Sequence[str], rows: Sequence[Sequence[str]], *, widest: int = 32) -> list[str]:

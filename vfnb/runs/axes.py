@@ -10,13 +10,16 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from vfnb.agents import Harness, resolve_harness
+from vfnb.agents import Harness, ScoringConfig, Timeouts, resolve_harness
 from vfnb.clients import ModelClient, resolve_model
 from vfnb.clients.engines.base import TokenEngine
 from vfnb.errors import ConfigError
+from vfnb.interception import Limits
 from vfnb.runs.override import TABLES, override, split_key
 from vfnb.tasks import Task, TaskData, Taskset
+from vfnb.types import SamplingConfig
 from vfnb.utils.config import nearest
+from vfnb.utils.told import place_of
 
 __all__ = ["DESIGNS", "Axis", "Option", "find_axes", "folder_name", "points", "setting_name"]
 
@@ -81,6 +84,23 @@ class Axis:
         return {**settings, self.key: option.value}
 
 
+_FIELDS: dict[str, type[BaseModel]] = {
+    "sampling": SamplingConfig,
+    "limits": Limits,
+    "timeouts": Timeouts,
+    "scoring": ScoringConfig,
+}
+
+
+def _hint(name: str, known: Sequence[str]) -> str:
+    """What an unknown setting may mean: a field of a config, or a name that is nearly the same."""
+    table = place_of(name, {table: list(config.model_fields) for table, config in _FIELDS.items()})
+    if table:
+        return f'write axes={{"{table}.{name}": [...]}}'
+    match = nearest(name, known)
+    return f"did you mean {match!r}?" if match else 'a key of a config has dots, as in "sampling.temperature"'
+
+
 def find_axes(
     settings: Mapping[str, Any], dotted: Mapping[str, Any], known: Iterable[str]
 ) -> tuple[dict[str, Any], list[Axis]]:
@@ -104,13 +124,7 @@ def find_axes(
         if "." in name:
             split_key(name)
         elif name not in known:
-            match = nearest(name, known)
-            hint = (
-                f"did you mean {match!r}?"
-                if match
-                else 'a key of a config has dots, as in "sampling.temperature"'
-            )
-            raise ConfigError(f"study() takes no {name!r}; {hint}")
+            raise ConfigError(f"study() takes no {name!r}; {_hint(name, known)}")
         if not (declared or _varies(name, value)):
             _check_table(name, value)
             if "." in name:

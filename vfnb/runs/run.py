@@ -22,6 +22,7 @@ from vfnb.runs.snapshot import snapshot
 from vfnb.runs.tables import Tables
 from vfnb.runs.traces import TraceList
 from vfnb.store import CONFIG_NAME, RunReader, RunStore, is_run
+from vfnb.utils.told import spelled
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -121,6 +122,7 @@ class Run(Tables):
             version=version,
         )
 
+    @spelled()
     def rescore(
         self,
         rewards: Any = None,

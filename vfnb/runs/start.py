@@ -17,6 +17,7 @@ from vfnb.runs.budget import Budget
 from vfnb.runs.config import headline, plain, write_config
 from vfnb.runs.live import Live
 from vfnb.runs.plan import Unit, plan
+from vfnb.runs.remarks import remarks
 from vfnb.runs.reuse import take_over
 from vfnb.runs.run import Run
 from vfnb.runs.saved import saved_config
@@ -28,10 +29,12 @@ from vfnb.store import RunStore
 from vfnb.tasks import Task
 from vfnb.types import SamplingConfig
 from vfnb.utils.ids import canonical_json, digest
+from vfnb.utils.told import spelled
 
 __all__ = ["Prepared", "default_folder", "evaluate", "prepare", "stable_setting", "start_together"]
 
 
+@spelled(sampling=SamplingConfig, limits=Limits, timeouts=Timeouts, scoring=ScoringConfig)
 def evaluate(
     taskset: Source,
     *,
@@ -270,4 +273,4 @@ async def _open(run: Prepared, slots: Slots) -> tuple[Live, list[str]]:
         concurrency=run.concurrency,
         slots=slots,
     )
-    return live, reuse.notes
+    return live, [*remarks(run.tasks), *reuse.notes]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from vfnb.tasks.judges import Judge, JudgeScore
 from vfnb.trace import Reward, Trace
 from vfnb.trace.mending import held
 from vfnb.utils.plain import encodable
+from vfnb.utils.told import raised
 
 if TYPE_CHECKING:
     from vfnb.runtimes import Runtime
@@ -256,7 +258,7 @@ class Scoring:
 
 
 def _raised(label: str, error: Exception) -> ScoringError:
-    failure = ScoringError(f"{label} raised {type(error).__name__}: {error}")
+    failure = ScoringError(f"{label} raised {raised(error)}")
     failure.retryable = isinstance(error, VfnbError) and error.retryable  # type: ignore[misc]
     return failure
 
@@ -287,6 +289,9 @@ def _number(value: Any, label: str) -> float:
     item = getattr(value, "item", None)
     if not isinstance(value, Real) and callable(item) and getattr(value, "shape", None) == ():
         value = item()  # a numpy or torch scalar
+    if inspect.iscoroutine(value):
+        value.close()
+        raise ScoringError(f"{label} returned the coroutine {value.__qualname__}; an `await` is missing")
     if not isinstance(value, Real | Decimal):
         fix = "a `return` is missing" if value is None else "return a float, or a dict of named floats"
         raise ScoringError(f"{label} returned {value!r}, which is not a number; {fix}")

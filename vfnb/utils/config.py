@@ -91,9 +91,12 @@ def hidden(text: str) -> PydanticCustomError:
 
 
 def nearest(word: str, candidates: Iterable[str], cutoff: float = 0.6) -> str | None:
-    """The most similar candidate, dashes and case aside, or None if nothing is similar."""
+    """The most similar candidate, or the only one that begins so, dashes and case aside; None if there is none."""
     plain = {_plain(candidate): candidate for candidate in sorted(candidates)}
     match = difflib.get_close_matches(_plain(word), list(plain), n=1, cutoff=cutoff)
+    if not match and len(word) > 2:  # an abbreviation, if it can mean one only
+        longer = [one for one in plain if one.startswith(_plain(word))]
+        match = longer if len(longer) == 1 else []
     return plain[match[0]] if match else None
 
 

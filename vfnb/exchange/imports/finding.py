@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -12,6 +13,8 @@ import msgspec
 
 from vfnb.errors import ImportRefused
 from vfnb.exchange.folder import MANIFEST
+from vfnb.store import DATABASE_NAME
+from vfnb.utils.config import nearest
 from vfnb.utils.plain import decode_json
 
 __all__ = ["EPISODES", "Found", "find"]
@@ -53,7 +56,16 @@ def find(path: Path) -> Found:
             return _folder(path)
     except OSError as error:
         raise ImportRefused(f"{path} cannot be read: {error}") from error
-    raise ImportRefused(f"{path} does not exist; give {_KNOWN}")
+    raise ImportRefused(f"{path} does not exist{_near(path)}; give {_KNOWN}")
+
+
+def _near(path: Path) -> str:
+    """The nearest thing that is there."""
+    if not path.parent.is_dir():
+        return f" (nor does {path.parent})"
+    there = [one.name for one in itertools.islice(path.parent.iterdir(), 1000)]
+    match = nearest(path.name, there)
+    return f"; did you mean {match!r}?" if match else f"; vf.runs({str(path.parent)!r}) lists runs"
 
 
 def _file(path: Path) -> Found:
@@ -98,6 +110,11 @@ def _folder(path: Path) -> Found:
 
 
 def _hint(path: Path) -> str:
+    below = [one.parent for one in itertools.islice(path.glob(f"*/{DATABASE_NAME}"), 1000)]
+    below += [one.parent.parent for one in itertools.islice(path.glob(f"*/*/{DATABASE_NAME}"), 1000)]
+    if below:
+        first, *others = sorted(set(below))
+        return f", but {1 + len(others)} folders in it, such as {first.name}, have runs: see vf.runs({str(path)!r})"
     if (path / "results.jsonl").is_file():
         return " (its results.jsonl says which tasks are valid and has no rollouts)"
     deeper = sorted(path.glob(f"rollouts/step_*/*/*/{EPISODES}")) or sorted(path.glob(f"*/{EPISODES}"))

@@ -5,7 +5,10 @@ from vfnb.tasks.tools.config import ToolsetConfig as ToolsetConfig
 from vfnb.tasks.tools.config import ToolsetTimeout as ToolsetTimeout
 from vfnb.tasks.tools.foreign import McpServer as McpServer
 from vfnb.tasks.tools.marks import tool as tool
+from vfnb.tasks.tools.marks import tool_methods as tool_methods
 from vfnb.tasks.tools.plan import check_tools as check_tools
+from vfnb.tasks.tools.plan import own_tools as own_tools
+from vfnb.tasks.tools.plan import shared_tools as shared_tools
 from vfnb.tasks.tools.plan import tools_identity as tools_identity
 from vfnb.tasks.tools.rollout import RolloutTools as RolloutTools
 from vfnb.tasks.tools.service import ToolService as ToolService
@@ -20,6 +23,9 @@ __all__ = [
     "ToolsetConfig",
     "ToolsetTimeout",
     "check_tools",
+    "own_tools",
+    "shared_tools",
     "tool",
+    "tool_methods",
     "tools_identity",
 ]
