@@ -285,7 +285,7 @@ def test_the_same_files_are_converted_once_and_kept(tmp_path: Path, cache: Path)
 
 
 def test_what_cannot_be_opened_says_what_can(tmp_path: Path) -> None:
-    with pytest.raises(ImportRefused, match="does not exist; .*give a run of vfnb"):
+    with pytest.raises(ImportRefused, match=r"does not exist; .*give a run of vfnb"):
         vf.load(tmp_path / "nothing")
     (tmp_path / "empty").mkdir()
     with pytest.raises(ImportRefused, match="has nothing that can be imported"):

@@ -114,6 +114,27 @@ def test_several_contrasts_are_corrected_together() -> None:
     assert "Holm" not in str(single) and repr(single) == "<1 contrasts of reward>"
 
 
+def test_one_contrast_is_said_in_words() -> None:
+    draws = np.random.default_rng(7)
+    base = by_task([[x] for x in draws.normal(0, 1, 30)])
+    more = {task: [x[0] + 1.5 + draws.normal(0, 0.1)] for task, x in base.items()}
+    up, down = contrast("base", "more", base, more), contrast("more", "base", more, base)
+    found = Contrasts.of([up, down], y="reward", level=0.95, correction="none")
+    for item, way in zip(
+        found, ("more is higher than base by 1.", "base is lower than more by 1."), strict=True
+    ):
+        low, high = sorted(abs(end) for end in (item.low, item.high) if end is not None)
+        told = found.words[found.items.index(item)]
+        assert told.startswith(way) and told.endswith(f" ({low:.3g} to {high:.3g}), p <0.001")
+        assert told in str(found)
+    same = contrast("base", "same", base, {t: [x[0] + draws.normal(0, 1)] for t, x in base.items()})
+    (words,) = Contrasts.of([same], y="reward", level=0.9999, correction="holm").words
+    assert words.startswith("same is not shown to differ from base, p = ")
+    assert words.endswith(" would show in 4 of 5 such studies")
+    none = Contrasts.of([contrast("base", "none", base, {})], y="reward", level=0.95, correction="holm")
+    assert none.words == ["none and base cannot be compared"]
+
+
 def test_tables_in_all_forms(tmp_path: Path) -> None:
     grid = Grid("A 50% title", ("a_b", "c|d"), (("1 & 2", "x|y_z"), ("{<}", "~^\\")), ("note #1",))
     assert r"50% title" in grid.latex.splitlines()[0] and grid.latex.splitlines()[0].startswith("% ")

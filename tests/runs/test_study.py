@@ -217,7 +217,8 @@ def test_errors_are_no_zeros_and_are_told_by_setting(tmp_path: Path) -> None:
         ),
         ({"harness": [once, twice], "concurrency": [1, 2]}, "cannot be an axis: it belongs to the study"),
         ({"harness": [once, twice], "rollout": 3}, r"study\(\) takes no 'rollout'; did you mean 'rollouts'"),
-        ({"axes": {"temperature": [0]}}, r"study\(\) takes no 'temperature'; a key of a config has dots"),
+        ({"axes": {"temperature": [0]}}, r"takes no 'temperature'; write axes=\{.sampling.temperature"),
+        ({"axes": {"heat": [0]}}, r"study\(\) takes no .heat.; a key of a config has dots"),
         (
             {"axes": {"sampling.temprature": [0]}},
             "temprature=0: sampling.temprature: unknown key; did you mean",

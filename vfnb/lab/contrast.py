@@ -221,6 +221,13 @@ class Contrasts:
         return made.astype(kinds)
 
     @property
+    def words(self) -> list[str]:
+        """A sentence for each contrast: which is higher, by how much, with what certainty."""
+        from vfnb.lab.contrast_twin import verdict
+
+        return [verdict(item, self.level) for item in self.items]
+
+    @property
     def markdown(self) -> str:
         """The table in markdown."""
         from vfnb.lab.contrast_twin import grid

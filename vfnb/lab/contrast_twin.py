@@ -6,8 +6,9 @@ from vfnb.lab.contrast import Contrast, Contrasts
 from vfnb.lab.grid import Grid
 from vfnb.lab.words import number
 
-__all__ = ["contrasts_bundle", "contrasts_text", "difference_words", "grid", "p_words"]
+__all__ = ["contrasts_bundle", "contrasts_text", "difference_words", "grid", "p_words", "verdict"]
 
+_TOLD = 2  # so many contrasts are said in words too; of more, the table is easier to read
 _SHORT = {"holm": "Holm", "bh": "BH"}
 
 
@@ -22,6 +23,22 @@ def difference_words(item: Contrast) -> str:
         return "-"
     told = f"{item.difference:+.3f}"
     return told if item.low is None else f"{told} [{item.low:+.3f}, {item.high:+.3f}]"
+
+
+def verdict(item: Contrast, level: float) -> str:
+    """What a contrast shows, as a sentence."""
+    if item.p_adjusted is None or item.difference is None:
+        return f"{item.b} and {item.a} cannot be compared"
+    p = p_words(item.p_adjusted)
+    p = f"p {p}" if p.startswith("<") else f"p = {p}"
+    if item.p_adjusted > 1 - level:
+        least = f"; a true difference of {number(item.detectable, 2)} would show in 4 of 5 such studies"
+        return f"{item.b} is not shown to differ from {item.a}, {p}" + (least if item.detectable else "")
+    up = item.difference > 0
+    ends = [] if item.low is None or item.high is None else [item.low, item.high]
+    reach = " to ".join(number(end if up else -end) for end in (ends if up else reversed(ends)))
+    by = number(abs(item.difference)) + (f" ({reach})" if reach else "")
+    return f"{item.b} is {'higher' if up else 'lower'} than {item.a} by {by}, {p}"
 
 
 def grid(found: Contrasts) -> Grid:
@@ -50,9 +67,9 @@ def grid(found: Contrasts) -> Grid:
         title += (
             f", against {against.pop()} ({means[0]})" if len(means) == 1 else f", against {against.pop()}"
         )
-    return Grid(
-        title, tuple(head), tuple(rows), (*_warned(found), *found.notes, _methods(found)), "contrasts"
-    )
+    words = found.words if len(found) <= _TOLD else []
+    notes = (*found.notes, *words, *_warned(found), _methods(found))
+    return Grid(title, tuple(head), tuple(rows), notes, "contrasts")
 
 
 def _warned(found: Contrasts) -> list[str]:

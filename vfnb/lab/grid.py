@@ -101,7 +101,7 @@ class Grid:
             body = columns(self.head, self.rows, widest=widest)
             if max(map(len, body)) <= WIDTH:
                 break
-        notes = [part for note in self.notes[:4] for part in folded(note)]
+        notes = [part for note in self.notes[:8] for part in folded(note)]
         return lines([self.title], notes, body, rest="table.text")
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
