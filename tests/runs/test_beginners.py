@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import vfnb as vf
-from vfnb.errors import ConfigError, ImportRefused
+from vfnb.errors import ConfigError, ImportRefused, StoreError
 
 
 class Data(vf.TaskData):
@@ -147,3 +147,19 @@ def test_odd_tasks_are_told(tmp_path: Path) -> None:
     ]
     assert go(tmp_path, tasks()).notes[0].startswith("3 stored rollouts are of other tasks")
     assert go(tmp_path / "clean", tasks()).notes == ()
+
+
+def test_a_list_is_called_by_its_tasks_and_traces_are_found_by_a_condition(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    model = vf.Scripted(["2"], cycle=True)
+    run = vf.evaluate(tasks(n=3), model=model).wait(quiet=True)
+    plain = vf.evaluate([vf.Task(vf.TaskData(prompt="1?"))], model=model).wait(quiet=True)
+    assert run.name.startswith("Sum-") and plain.name.startswith("tasks-")
+    assert [trace.task.data["answer"] for trace in run.traces.where("reward = 1")] == [2]
+    assert run.traces.where("reward > 1") == []
+    with pytest.raises(ConfigError, match=r"no column 'rewrd'; did you mean 'reward'"):
+        run.traces.where("rewrd = 1")
+    with pytest.raises(StoreError, match=r"a condition goes into run.traces.where"):
+        run.traces("reward = 1")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from vfnb.lab.html import MAX_ROWS, MUTED, Page, badge, banner, esc, table
 from vfnb.lab.study_cells import StudyCell, reward_of
-from vfnb.lab.text import columns, lines
+from vfnb.lab.text import columns, folded, lines
 from vfnb.lab.views import RunState
 from vfnb.lab.words import count, listing, number, one_line, seconds
 
@@ -114,7 +114,8 @@ def study_text(view: StudyView) -> str:
     trouble = _trouble(view)
     cut = [f"… {len(trouble) - 4} more settings with errors"] if len(trouble) > 4 else []
     body = columns(_HEAD, [_cells(cell) for cell in view.cells], widest=48)
-    return lines(head, trouble[:4], cut, view.notes[:2], body, rest="study.settings")
+    told = [part for note in (*trouble[:4], *cut, *view.notes[:2]) for part in folded(note)]
+    return lines(head, told, body, rest="study.settings")
 
 
 def study_bundle(view: StudyView) -> dict[str, str]:

@@ -20,7 +20,7 @@ def remarks(tasks: Sequence[Task[Any, Any, Any]]) -> list[str]:
     """Tasks that repeat each other, tasks without rewards, tools that the model knows too little of."""
     kinds = {type(task): task for task in tasks}
     found = list(_repeated(tasks))
-    if not any(task.hooks(kind) for task in tasks for kind in ("reward", "judge")):
+    if not any(task.hooks(kind) for task in tasks for kind in ("reward", "judge", "metric")):
         names = ", ".join(kind.__name__ for kind in kinds)
         found.append(
             f"{names} has no rewards: mark methods with @vf.reward, or add some with run.rescore(...) afterwards"

@@ -28,5 +28,12 @@ def as_taskset(source: Source) -> Taskset[Any, Any]:
     if isinstance(source, Taskset):
         return source
     if isinstance(source, Sequence) and not isinstance(source, str):
-        return Taskset.of(source)
+        return Taskset.of(source, name=_called(source))
     raise ConfigError(f"taskset={source!r} is neither a taskset (object, class or id) nor a list of tasks")
+
+
+def _called(tasks: Sequence[Any]) -> str:
+    """A list is called by the class of its tasks, so that lists of other tasks have folders of their own."""
+    kinds = {type(task) for task in tasks if isinstance(task, Task)}
+    kind = kinds.pop() if len(kinds) == 1 else Task
+    return "tasks" if kind is Task else kind.__name__

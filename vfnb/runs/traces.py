@@ -66,8 +66,21 @@ class TraceList(Sequence[Trace]):
         found = [known for known in self._ids if known.startswith(trace_id)]
         if len(found) != 1:
             what = "no trace" if not found else f"{len(found)} traces"
-            raise StoreError(f"{what} of {self._reader.dir} with an id like {trace_id!r}")
+            hint = "; a condition goes into run.traces.where(...)" if " " in trace_id else ""
+            raise StoreError(f"{what} of {self._reader.dir} with an id like {trace_id!r}{hint}")
         return self._load(found[0])
+
+    def where(self, condition: str) -> list[Trace]:
+        """The traces that a condition fits: SQL over the columns of `frame("traces")`, as in `"reward < 0.5"`.
+
+        Raises:
+            ConfigError: it is no such condition.
+        """
+        from vfnb.lab.frames import frame
+
+        table = frame(self._reader, "traces", columns=["trace"], where=condition, version=self._version)
+        chosen = set(table["trace"])
+        return [self._load(known) for known in self._ids if known in chosen]
 
     def _load(self, trace_id: str) -> Trace:
         return self._bound(self._reader.load_trace(trace_id, version=self._version))
