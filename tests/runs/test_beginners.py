@@ -158,7 +158,7 @@ def test_a_list_is_called_by_its_tasks_and_traces_are_found_by_a_condition(
     plain = vf.evaluate([vf.Task(vf.TaskData(prompt="1?"))], model=model).wait(quiet=True)
     assert run.name.startswith("Sum-") and plain.name.startswith("tasks-")
     assert [trace.task.data["answer"] for trace in run.traces.where("reward = 1")] == [2]
-    assert run.traces.where("reward > 1") == []
+    assert len(run.traces.where("right = 0 AND turns = 1")) == 2 and run.traces.where("reward > 1") == []
     with pytest.raises(ConfigError, match=r"no column 'rewrd'; did you mean 'reward'"):
         run.traces.where("rewrd = 1")
     with pytest.raises(StoreError, match=r"a condition goes into run.traces.where"):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from vfnb.lab.html import MAX_ROWS, Page, banner, esc, table
 from vfnb.lab.intervals import Estimate
 from vfnb.lab.rows import Row
-from vfnb.lab.text import columns, lines
+from vfnb.lab.text import columns, folded, lines
 from vfnb.lab.words import number, one_line
 
 __all__ = ["ForkView", "fork_bundle", "fork_text"]
@@ -58,7 +58,10 @@ def fork_text(view: ForkView) -> str:
     """The text twin."""
     head, rows = _table(view)
     return lines(
-        [view.head], [f"from: {one_line(view.message, 90)}"], view.notes, columns(head, rows, widest=30)
+        [view.head],
+        [f"from: {one_line(view.message, 90)}"],
+        [part for note in view.notes for part in folded(note)],
+        columns(head, rows, widest=30),
     )
 
 

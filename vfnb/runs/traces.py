@@ -71,15 +71,19 @@ class TraceList(Sequence[Trace]):
         return self._load(found[0])
 
     def where(self, condition: str) -> list[Trace]:
-        """The traces that a condition fits: SQL over the columns of `frame("traces")`, as in `"reward < 0.5"`.
+        """The traces that a condition fits: SQL as in `"right = 1 AND turns > 3"`.
+
+        Its columns are those of `frame("traces")`, labels too, and every reward and metric.
 
         Raises:
             ConfigError: it is no such condition.
         """
-        from vfnb.lab.frames import frame
+        from vfnb.lab.frames import filtered, frame, rewards
 
-        table = frame(self._reader, "traces", columns=["trace"], where=condition, version=self._version)
-        chosen = set(table["trace"])
+        table = frame(self._reader, "traces", version=self._version).set_index("trace", drop=False)
+        signals = rewards(self._reader, self._version)
+        table = table.join(signals.drop(columns=[name for name in signals if name in table]))
+        chosen = set(filtered(table, condition)["trace"])
         return [self._load(known) for known in self._ids if known in chosen]
 
     def _load(self, trace_id: str) -> Trace:
