@@ -81,6 +81,8 @@ class Dialect(ABC, Generic[ReqT, RespT]):
             registry.register(cls)
         if "decode" in cls.__dict__ and "decoded" not in cls.__dict__:
             cls.decoded = Dialect.decoded  # type: ignore[method-assign]
+        if "closes" in cls.__dict__ and "closed" not in cls.__dict__:
+            cls.closed = Dialect.closed  # type: ignore[method-assign]
 
     # wire -> canonical
 
@@ -126,6 +128,10 @@ class Dialect(ABC, Generic[ReqT, RespT]):
     def closes(self, item: msgspec.Raw) -> bool:
         """Whether the item ends a message, so that no later item can be joined to it."""
         return True
+
+    def closed(self, item: msgspec.Raw, value: Any) -> bool:
+        """The same as `closes`; `value` is the item as a JSON value."""
+        return self.closes(item)
 
     def tools(self, fields: Raws) -> list[Tool]:
         """The tools that a request offers."""

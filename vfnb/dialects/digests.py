@@ -11,43 +11,39 @@ from blake3 import blake3
 
 from vfnb.dialects.lenient import loads
 from vfnb.dialects.parts import HASH, Split
+from vfnb.utils.long_texts import LONG, text_digest
 
 __all__ = ["Digests"]
 
 _SIZE = 16
 _MAX = 4096
-_LARGE = 4096
 _PROBE = 64
 _ASIDE = msgspec.Raw(b"\0")  # no JSON: it stands for a long text and for nothing else
 _sorted = msgspec.json.Encoder(order="sorted").encode
 
 
-def _canonical(value: Any, size: int) -> bytes:
-    """The digest of a JSON value of so many bytes. Long texts are hashed as they are, not as JSON."""
-    texts: list[str] = []
+def _canonical(value: Any, size: int, digests: dict[int, bytes]) -> bytes:
+    """The digest of a JSON value of so many bytes. Those of its long texts are added to `digests`, by `id`."""
+    texts: list[bytes] = []
     try:
-        plain = _sorted(_aside(value, texts) if size > _LARGE else value)
+        plain = _sorted(_aside(value, texts, digests) if size > LONG else value)
     except (ValueError, OverflowError, RecursionError):
         texts.clear()
         plain = json.dumps(value, sort_keys=True).encode()
-    digest = blake3(plain)
-    for text in texts:
-        raw = text.encode("utf-8", "surrogatepass")
-        digest.update(b"%d:" % len(raw))
-        digest.update(raw)
-    return digest.digest(_SIZE)
+    return blake3(b"".join((plain, *texts))).digest(_SIZE)
 
 
-def _aside(value: Any, texts: list[str]) -> Any:
-    """The value without its long texts, which are added to `texts`."""
+def _aside(value: Any, texts: list[bytes], digests: dict[int, bytes]) -> Any:
+    """The value without its long texts, whose digests are added to `texts`."""
     if isinstance(value, str):
-        if len(value) <= _LARGE:
+        if len(value) <= LONG:
             return value
-        texts.append(value)
+        texts.append(text_digest(value))
+        digests[id(value)] = texts[-1]
         return _ASIDE
     if isinstance(value, dict):
-        return {key: _aside(value[key], texts) for key in sorted(value)}
-    return [_aside(entry, texts) for entry in value] if isinstance(value, list) else value
+        return {key: _aside(value[key], texts, digests) for key in sorted(value)}
+    return [_aside(entry, texts, digests) for entry in value] if isinstance(value, list) else value
 
 
 def _known(split: Split) -> HASH:
@@ -109,26 +105,26 @@ class Digests:
     def _item(self, split: Split, place: int, item: msgspec.Raw) -> bytes:
         view = memoryview(item)
         if split.tip is not None:  # the end of a known history is new
-            return _canonical(split.value(place), len(view))
-        if len(view) > _LARGE:
+            return _canonical(split.value(place), len(view), split.digests)
+        if len(view) > LONG:
             probe = (len(view), bytes(view[:_PROBE]), bytes(view[-_PROBE:]))
             if probe not in self._probes:  # never seen, so its slice need not be hashed to look it up
                 if len(self._probes) >= _MAX:
                     self._probes.clear()
                 self._probes.add(probe)
-                return _canonical(split.value(place), len(view))
+                return _canonical(split.value(place), len(view), split.digests)
         key = blake3(view).digest(_SIZE)
         value = self._items.get(key)
         if value is None:
             if len(self._items) >= _MAX:
                 self._items.clear()
-            value = self._items[key] = _canonical(split.value(place), len(view))
+            value = self._items[key] = _canonical(split.value(place), len(view), split.digests)
         return value
 
     def _field(self, name: str, raw: msgspec.Raw) -> bytes:
         known = self._fields.get(name)
         if known is not None and known[0] == raw:
             return known[1]
-        value = _canonical(loads(raw), len(memoryview(raw)))
+        value = _canonical(loads(raw), len(memoryview(raw)), {})
         self._fields[name] = (raw, value)
         return value

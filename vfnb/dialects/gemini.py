@@ -120,8 +120,10 @@ class Gemini(Dialect[dict[str, Any], dict[str, Any]]):
         return found
 
     def closes(self, item: msgspec.Raw) -> bool:
-        turn = load(item)
-        return not (isinstance(turn, dict) and turn.get("role") == "model")
+        return Gemini.closed(self, item, load(item))
+
+    def closed(self, item: msgspec.Raw, value: Any) -> bool:
+        return not (isinstance(value, dict) and value.get("role") == "model")
 
     def tools(self, fields: Raws) -> list[Tool]:
         return gemini_decode.tools(load(fields["tools"])) if "tools" in fields else []

@@ -107,6 +107,8 @@ class Split:
         bound: of a history that is known in part, at which of its `Bounds`.
         front: the bytes before the history, with the list closed; `front_fields` are slices of it.
         rest: the bytes after those, as an object; `shift` turns its offsets into those of `body`.
+        values: of `items`, those that have been decoded and are wanted; `digests` are those of long texts in them.
+        closed: whether the last of `items` ends a message, None if nobody has looked.
         loose: only the standard library can read this body; its parts are copies, not slices.
         start: offset of the history's first item, -1 if it has none or is not a list.
         end: offset after the history's last item.
@@ -118,6 +120,8 @@ class Split:
         "body",
         "bound",
         "chain",
+        "closed",
+        "digests",
         "end",
         "fields",
         "front",
@@ -170,6 +174,8 @@ class Split:
         self.loose = loose
         self.item_keys: list[bytes] | None = None
         self.values: dict[int, Any] = {}
+        self.digests: dict[int, bytes] = {}
+        self.closed: bool | None = None
         self.chain: HASH | None = None
         self.before: HASH | None = None
 

@@ -75,6 +75,9 @@ class Responses(Dialect[dict[str, Any], dict[str, Any]]):
     def closes(self, item: msgspec.Raw) -> bool:
         return responses_decode.ends_turn(item)
 
+    def closed(self, item: msgspec.Raw, value: Any) -> bool:
+        return responses_decode.ended_turn(value)
+
     def tools(self, fields: Raws) -> list[Tool]:
         return responses_tools.tools(load(fields["tools"])) if "tools" in fields else []
 

@@ -37,7 +37,7 @@ from vfnb.types import (
     UserMessage,
 )
 
-__all__ = ["assistant", "ends_turn", "join", "message", "reply", "response"]
+__all__ = ["assistant", "ended_turn", "ends_turn", "join", "message", "reply", "response"]
 
 _TEXTS = ("input_text", "output_text", "text")
 _RESULTS = ("_output", "_response")
@@ -63,9 +63,20 @@ def ends_turn(item: msgspec.Raw | bytes) -> bool:
         seen = _peek(item)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return True
-    if seen.type is None and seen.role is None:
-        return seen.id is None  # a reference
-    return not _is_assistant(seen.type, seen.role, seen.execution == "server" or bool(seen.created_by))
+    return _ends(seen.id, seen.type, seen.role, seen.execution, seen.created_by)
+
+
+def ended_turn(item: Any) -> bool:
+    """The same of an item that has been decoded."""
+    if not isinstance(item, dict):
+        return True
+    return _ends(*(item.get(key) for key in ("id", "type", "role", "execution", "created_by")))
+
+
+def _ends(identity: Any, kind: Any, role: Any, execution: Any, creator: Any) -> bool:
+    if kind is None and role is None:
+        return identity is None  # a reference
+    return not _is_assistant(kind, role, execution == "server" or bool(creator))
 
 
 def _is_assistant(kind: Any, role: Any, hosted: bool) -> bool:

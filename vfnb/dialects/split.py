@@ -65,6 +65,7 @@ class Splitter:
         self._places: dict[bytes, _Place] = {}  # by their front
         self._longest = 0
         self._digests = Digests()
+        self._joins = type(dialect).closes is not Dialect.closes
         key = dialect.history
         self._key = key
         if key is not None:
@@ -97,7 +98,7 @@ class Splitter:
             sizes: how many messages each of `split.items` ends, -1 for one that a later item may be joined to. With
                 it a body is also known that starts with only a part of the history.
         """
-        if split.end < 0 or (split.items and not self.dialect.closes(split.items[-1])):
+        if split.end < 0 or (split.items and not self.closes(split, len(split.items) - 1)):
             return
         bounds = None if sizes is None else self._bounds(split, sizes)
         if split.tip is not None and split.tip in self._tips:
@@ -121,6 +122,29 @@ class Splitter:
         self._buckets.setdefault(tip.first, []).append(tip)
         self._sizes[len(tip.first)] = self._sizes.get(len(tip.first), 0) + 1
         self._trim()
+
+    def closes(self, split: Split, place: int) -> bool:
+        """Whether one of `split.items` ends a message."""
+        if not self._joins:
+            return True
+        last = place + 1 == len(split.items)
+        if last and split.closed is not None:
+            return split.closed
+        item = split.items[place]
+        if place in split.values:
+            found = self.dialect.closed(item, split.values[place])
+        else:
+            found = self.dialect.closes(item)
+        if last:
+            split.closed = found
+        return found
+
+    def settle(self, split: Split) -> None:
+        """A body has been read: free what was decoded, once it has said what `remember` will ask."""
+        if self._joins and split.items:
+            self.closes(split, len(split.items) - 1)
+        split.values.clear()
+        split.digests.clear()
 
     def digest(self, split: Split, frame: bytes | None = None) -> bytes:
         """16 bytes, equal for bodies that are equal but for white space and the order of keys.

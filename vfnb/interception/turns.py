@@ -120,13 +120,14 @@ class _Group(NamedTuple):
     end: int
 
 
-def _groups(dialect: Dialect[Any, Any], split: Split, keys: list[bytes]) -> list[_Group]:
+def _groups(splitter: Splitter, split: Split, keys: list[bytes]) -> list[_Group]:
+    dialect = splitter.dialect
     if type(dialect).join is Dialect.join:
         return [_Group(key, position, position + 1) for position, key in enumerate(keys)]
     groups = []
     start = 0
-    for position, item in enumerate(split.items):
-        if position + 1 == len(keys) or dialect.closes(item):
+    for position in range(len(keys)):
+        if position + 1 == len(keys) or splitter.closes(split, position):
             groups.append(_Group(b"".join(keys[start : position + 1]), start, position + 1))
             start = position + 1
     return groups
@@ -194,7 +195,7 @@ class TurnReader:
     def _read_items(self, turn: Turn) -> None:
         """Group by group; those that are known by their digests are matched without being decoded."""
         dialect, split = turn.dialect, turn.split
-        groups = _groups(dialect, split, turn.splitter.keys(split))
+        groups = _groups(turn.splitter, split, turn.splitter.keys(split))
         seen = self._seen.setdefault(dialect.name, {})
         self._read_head(turn)
         start = 0
@@ -208,10 +209,10 @@ class TurnReader:
             said: Messages = []
             for position in range(group.start, group.end):
                 said += dialect.decoded(split.items[position], split.value(position))
-            found = [(message, identity(message)) for message in dialect.join(said)]
+            found = [(message, identity(message, split.digests)) for message in dialect.join(said)]
             seen[group.key] = tuple(ident for _, ident in found)
             turn.new += found
-        split.values.clear()
+        turn.splitter.settle(split)
         turn.sizes = [-1] * len(split.items)
         for group in groups:
             turn.sizes[group.end - 1] = len(seen[group.key])

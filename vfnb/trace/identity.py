@@ -7,7 +7,7 @@ re-serialised, reasoning is dropped or stripped, provider state is echoed or los
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
@@ -24,11 +24,11 @@ from vfnb.types import (
     message_adapter,
 )
 from vfnb.types.parts import OpaqueContentPart, ReasoningContentPart, TextContentPart
+from vfnb.utils.long_texts import LONG, text_digest
 
 __all__ = ["Identity", "address", "content", "decode_content", "identity", "same"]
 
 _SIZE = 16
-_LONG = 4096  # characters
 _NOISE = frozenset({"id", "status", "index", "annotations", "cache_control", "logprobs"})
 """Keys that say nothing to the model, at every level."""
 _STATE = (
@@ -64,8 +64,15 @@ def same(a: Identity, b: Identity) -> bool:
     )
 
 
-def identity(message: Message) -> Identity:
-    """The identity of a canonical message; costs one pass over its text."""
+_NONE: Mapping[int, bytes] = {}
+
+
+def identity(message: Message, digests: Mapping[int, bytes] = _NONE) -> Identity:
+    """The identity of a canonical message; costs one pass over its text.
+
+    Args:
+        digests: those of long texts that are known (`text_digest`), by the `id` of a string that is still there.
+    """
     items: list[Any] = [message.role]
     reasoning = ""
     state: list[Any] = []
@@ -107,9 +114,9 @@ def identity(message: Message) -> Identity:
                 items.append(extra)
     reasoning = reasoning.rstrip()
     return Identity(
-        _digest(items),
+        _digest(items, digests),
         _hash(reasoning.encode("utf-8", "surrogatepass")) if reasoning else None,
-        _digest(state) if state else None,
+        _digest(state, digests) if state else None,
     )
 
 
@@ -129,9 +136,9 @@ def _long(message: Message) -> bool:
     """Whether it has a long text."""
     body = message.content
     if isinstance(body, str):
-        return len(body) > _LONG
+        return len(body) > LONG
     return bool(body) and any(
-        isinstance(part, TextContentPart) and len(part.text) > _LONG for part in body or ()
+        isinstance(part, TextContentPart) and len(part.text) > LONG for part in body or ()
     )
 
 
@@ -159,11 +166,13 @@ def decode_content(raw: bytes) -> Message:
         return message_adapter.validate_python(json.loads(raw))
 
 
-def _digest(items: list[Any]) -> bytes:
+def _digest(items: list[Any], digests: Mapping[int, bytes]) -> bytes:
     """Hash text directly and everything else as sorted JSON, each item with its length before it."""
     parts: list[bytes] = []
     for item in items:
-        if isinstance(item, str):
+        if isinstance(item, str) and len(item) > LONG:
+            parts += (b"t:", digests.get(id(item)) or text_digest(item))
+        elif isinstance(item, str):
             raw = item.encode("utf-8", "surrogatepass")
             parts += (b"s%d:" % len(raw), raw)
         else:
