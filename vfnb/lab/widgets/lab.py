@@ -39,8 +39,15 @@ def code_line(weights: Mapping[str, float], thresholds: Mapping[str, float]) -> 
 
 
 class RewardLab(TracePanel):
-    """Weights and thresholds to try. `weights` and `thresholds` may be set from Python too; `code` is the line that
-    stores what is shown, and `apply()` runs it."""
+    """Weights and thresholds to try. `code` is the line that stores what is shown, and `apply()` runs it; the table
+    of all traces that change their order is then `flips()` of what it returns.
+
+    Attributes:
+        weights: by name of a reward, the weight to try; may be set from Python.
+        thresholds: by name, the value from which the reward counts 1 and below which 0; may be set too.
+        result: what they change: distributions, the first traces in another order, correlations, suspected rewards.
+        signals: by name, the stored weight and the range of the values.
+    """
 
     _esm = script("common", "panel", "lab")
     _css = style("common", "panel", "rows", "lab")
