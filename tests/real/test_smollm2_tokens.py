@@ -76,7 +76,7 @@ def test_tool_calls_through_every_dialect_are_the_same_tokens(engine: vf.VLLM, t
 def test_32_rollouts_at_once(engine: vf.VLLM, tmp_path: Path) -> None:
     tasks: list[Any] = [vf.Task(vf.TaskData(idx=i, prompt=f"What is {i} + 4?")) for i in range(32)]
     run = vf.evaluate(
-        tasks, model=engine, concurrency=32, sampling={"max_tokens": 12}, dir=tmp_path / "run"
+        tasks, model=engine, concurrency=32, sampling={"max_tokens": 8}, dir=tmp_path / "run"
     ).wait(quiet=True)
     assert not run.summary.errors
     samples = run.samples(advantage=None)

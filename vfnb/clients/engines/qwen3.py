@@ -17,7 +17,8 @@ from vfnb.errors import ConfigError
 __all__ = ["Cache", "Qwen3"]
 
 Array = NDArray[np.float32]
-_CHUNK = 256  # rows of a prefill's attention at once: bounds its memory
+_CHUNK = 64  # rows of a prefill's attention at once: what they need stays in the processor's cache
+_AFTER = np.triu(np.full((_CHUNK, _CHUNK), -np.inf, np.float32), 1)  # a token does not see those after it
 
 
 class Cache:
@@ -164,7 +165,7 @@ class Qwen3:
             keys, values = cache.data[index, 0, :b, :, :longest], cache.data[index, 1, :b, :, :longest]
             grouped = q.reshape(b, self.kv_heads, -1, self.size)
             scores = grouped @ keys.swapaxes(-1, -2) + beyond[:, None, None, :]
-            attended: Array = (_softmax(scores) @ values).reshape(b, -1)
+            attended = _attended(scores, values).reshape(b, -1)
             x = x + attended @ block.out
             x = x + self._feed(block, x)
         return self._logits(x)
@@ -183,26 +184,33 @@ class Qwen3:
 
     def _causal(self, q: Array, k: Array, v: Array) -> Array:
         """Attention of a whole sequence, some rows at a time. q [n, heads, size], k and v [kv_heads, n, size]."""
-        n = len(q)
-        grouped = q.reshape(n, self.kv_heads, -1, self.size).transpose(1, 2, 0, 3)
-        parts = []
+        n, groups = len(q), self.heads // self.kv_heads
+        grouped = np.ascontiguousarray(q.reshape(n, self.kv_heads, groups, self.size).transpose(1, 2, 0, 3))
+        keys, v = np.ascontiguousarray(k.swapaxes(-1, -2)), np.ascontiguousarray(v)
+        out = np.empty((n, self.kv_heads, groups, self.size), np.float32)
         for begin in range(0, n, _CHUNK):
             end = min(begin + _CHUNK, n)
-            scores = grouped[:, :, begin:end] @ k[:, None, :end].swapaxes(-1, -2)
-            scores += np.where(
-                np.arange(end) > np.arange(begin, end)[:, None], np.float32(-np.inf), np.float32(0)
-            )
-            parts.append(_softmax(scores) @ v[:, None, :end])
-        joined: Array = np.concatenate(parts, axis=2).transpose(2, 0, 1, 3).reshape(n, -1)
-        return joined
+            rows = end - begin
+            scores = grouped[:, :, begin:end].reshape(self.kv_heads, -1, self.size) @ keys[:, :, :end]
+            scores.reshape(self.kv_heads, groups, rows, end)[..., begin:] += _AFTER[:rows, :rows]
+            found = _attended(scores, v[:, :end]).reshape(self.kv_heads, groups, rows, self.size)
+            out[begin:end] = found.transpose(2, 0, 1, 3)
+        return out.reshape(n, -1)
 
     def _feed(self, block: _Block, x: Array) -> Array:
         gate, up = np.split(self._rms(x, block.after) @ block.gate_up, 2, axis=-1)
-        product: Array = (gate / (1 + np.exp(-gate)) * up) @ block.down
+        passed = np.negative(gate)
+        np.exp(passed, out=passed)
+        passed += 1
+        np.divide(gate, passed, out=passed)
+        passed *= up
+        product: Array = passed @ block.down
         return product
 
     def _rms(self, x: Array, weight: Array) -> Array:
-        scaled: Array = x / np.sqrt(np.mean(x * x, axis=-1, keepdims=True) + np.float32(self._eps)) * weight
+        squares = np.einsum("...i,...i->...", x, x)[..., None] / np.float32(x.shape[-1])
+        scaled: Array = x / np.sqrt(squares + np.float32(self._eps))
+        scaled *= weight
         return scaled
 
     def _logits(self, x: Array) -> Array:
@@ -224,10 +232,19 @@ class _Block:
 
 def _rotate(x: Array, cos: Array, sin: Array) -> Array:
     a, b = np.split(x, 2, axis=-1)
-    return np.concatenate([a * cos - b * sin, b * cos + a * sin], axis=-1)
+    turned = np.empty_like(x)
+    first, second = np.split(turned, 2, axis=-1)
+    np.multiply(a, cos, out=first)
+    first -= b * sin
+    np.multiply(b, cos, out=second)
+    second += a * sin
+    return turned
 
 
-def _softmax(scores: Array) -> Array:
-    scores = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    shares: Array = scores / scores.sum(axis=-1, keepdims=True)
-    return shares
+def _attended(scores: Array, values: Array) -> Array:
+    """Means of the values, weighted by the softmax of their scores (which are overwritten)."""
+    scores -= scores.max(axis=-1, keepdims=True)
+    np.exp(scores, out=scores)
+    found: Array = scores @ values
+    found /= scores.sum(axis=-1, keepdims=True)
+    return found
