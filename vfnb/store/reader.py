@@ -25,7 +25,10 @@ from vfnb.store.skim import Skim, skim_pack, skim_trace
 from vfnb.trace.labels import read_labels
 from vfnb.trace.pack import Packed, unpack
 from vfnb.trace.records import trace_from_records
+from vfnb.trace.stored import stored_trace
 from vfnb.trace.trace import Reward, Trace
+from vfnb.utils.models import bare
+from vfnb.utils.plain import decode_json
 
 __all__ = ["RunReader"]
 
@@ -313,9 +316,7 @@ class RunReader:
                     return self._unfinished(num)
                 pack = row[0]
         header, *packed, state = pack
-        trace = Trace.from_header(
-            json.loads(decompress(header)), unpack(Packed(*packed), fetch=self._content)
-        )
+        trace = stored_trace(decode_json(decompress(header)), unpack(Packed(*packed), fetch=self._content))
         if state is not None:
             trace.state = json.loads(decompress(state))
         return trace
@@ -435,7 +436,8 @@ def _dress(trace: Trace, marks: Iterable[tuple[str, str]], scores: ScoreRow | No
     trace.labels = read_labels(text for kind, text in marks if kind == "label")
     if scores is not None:
         trace.rewards = {
-            name: Reward(value=value, weight=weight) for name, (value, weight) in scores.rewards.items()
+            name: bare(Reward, {"value": value, "weight": weight})
+            for name, (value, weight) in scores.rewards.items()
         }
         trace.metrics = dict(scores.metrics)
     elif chosen:

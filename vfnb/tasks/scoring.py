@@ -16,6 +16,7 @@ from vfnb.tasks.hooks import Hook, plain_spec
 from vfnb.tasks.judges import Judge, JudgeScore
 from vfnb.trace import Reward, Trace
 from vfnb.trace.mending import held
+from vfnb.utils.models import bare
 from vfnb.utils.plain import encodable
 from vfnb.utils.told import raised
 
@@ -168,7 +169,7 @@ class Scoring:
                 self.scores.metrics[name] = trace.metrics[name] = None
                 continue
             self.scores.rewards[name] = Score(None, hook.spec.weight)
-            trace.rewards[name] = Reward(value=None, weight=hook.spec.weight)
+            trace.rewards[name] = _reward(None, hook.spec.weight)
             for signal in _signals(hook):
                 self._claim(signal, _label(hook))
                 self.scores.metrics[signal] = trace.metrics[signal] = None
@@ -221,7 +222,7 @@ class Scoring:
                 del self.scores.rewards[own], self.trace.rewards[own]
             for name, value in found.items():
                 self.scores.rewards[name] = Score(value, hook.spec.weight)
-                self.trace.rewards[name] = Reward(value=value, weight=hook.spec.weight)
+                self.trace.rewards[name] = _reward(value, hook.spec.weight)
         else:
             if own not in found:
                 del self.scores.metrics[own], self.trace.metrics[own]
@@ -255,6 +256,11 @@ class Scoring:
     def _note(self, line: str) -> None:
         self.scores.notes.append(line)
         self.trace.info.setdefault("warnings", []).append(line)
+
+
+def _reward(value: float | None, weight: float) -> Reward:
+    """Both are known to be finite."""
+    return bare(Reward, {"value": value, "weight": weight})
 
 
 def _raised(label: str, error: Exception) -> ScoringError:

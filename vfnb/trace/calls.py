@@ -19,6 +19,7 @@ __all__ = [
     "Rewrite",
     "call_from",
     "call_schema",
+    "calls_packed",
     "decode_call",
     "decode_calls",
     "decode_hook",
@@ -234,6 +235,15 @@ def _storable(value: Any) -> Any:
 def call_from(plain: Any) -> ModelCall:
     """The call that `plain_call` wrote."""
     return msgspec.convert(plain, ModelCall, dec_hook=decode_hook)
+
+
+def calls_packed(raw: bytes | msgspec.Raw) -> list[ModelCall]:
+    """Calls from MessagePack."""
+    calls: list[ModelCall] = _unpacker.decode(raw)
+    return calls
+
+
+_unpacker = msgspec.msgpack.Decoder(list[ModelCall], dec_hook=decode_hook)
 
 
 def call_schema() -> dict[str, Any]:

@@ -99,6 +99,22 @@ class MessageGraph:
         nodes = self.nodes
         return [nodes[index].message for index in self.path(node)]
 
+    def line(self) -> Messages | None:
+        """The messages of the only branch; None if there are several, or none."""
+        leaves = self.leaves
+        return self.messages(leaves[0]) if len(leaves) == 1 else None
+
+    @property
+    def folded(self) -> bool:
+        """Whether its lists are not made yet: a stored graph that nobody has looked into."""
+        return False
+
+    def lists(self) -> list[tuple[str, Any, Any]]:
+        """Its lists by name, each with a copy."""
+        return [
+            (name, getattr(self, name), getattr(self, name).copy()) for name in ("nodes", "calls", "roots")
+        ]
+
     def tool_list(self, digest: str | None) -> list[Tool]:
         """The tools that a call offered, by `ModelCall.tools`."""
         if digest is None:

@@ -19,7 +19,6 @@ from vfnb.trace.trace import Span, Trace
 __all__ = ["Fixed", "held"]
 
 _DEPTH = 2  # a reward's value, an error's message, a key of the task's data
-_GRAPH = ("nodes", "calls", "roots")
 _PRIVATE = ("_dag", "_on_mark")
 _SCALARS = frozenset({str, int, float, bool, type(None)})
 _GONE = object()
@@ -56,15 +55,19 @@ class Fixed:
             if type(value) not in _SCALARS and name != "info":
                 self._take(name, value, _DEPTH)
         self._private = {name: trace.__pydantic_private__[name] for name in _PRIVATE}  # type: ignore[index]
-        dag = trace.dag
-        self._lists = [(name, getattr(dag, name), getattr(dag, name).copy()) for name in _GRAPH]
+        self._lists = None if trace.dag.folded else trace.dag.lists()
 
     def _take(self, name: str, value: Any, depth: int) -> None:
-        items = value.__dict__ if isinstance(value, BaseModel) else value
+        kind = type(value)
+        items = (
+            value.__dict__
+            if kind is not dict and kind is not list and isinstance(value, BaseModel)
+            else value
+        )
         if not isinstance(items, list | dict):
             return
         self._parts.append((name, items, items.copy()))
-        if depth:
+        if depth and items:
             for item in items.values() if isinstance(items, dict) else items:
                 if type(item) not in _SCALARS:
                     self._take(name, item, depth - 1)
@@ -73,17 +76,20 @@ class Fixed:
         """Put back what has been changed; returns the names of those fields."""
         fields = trace.__dict__
         wrong = {
-            name for name, value in self._fields.items() if not _stands(name, fields.get(name, _GONE), value)
+            name
+            for name, value in self._fields.items()
+            if (now := fields.get(name, _GONE)) is not value and not _stands(name, now, value)
         }
-        wrong.update(
-            name for name, items, saved in self._parts if items != saved and not _grown(name, items, saved)
-        )
         for name, items, saved in self._parts:
-            if name in wrong:
-                items.clear()
-                (items.update if isinstance(items, dict) else items.extend)(saved)
-        for name in wrong:
-            fields[name] = self._fields[name]
+            if items != saved and not _grown(name, items, saved):
+                wrong.add(name)
+        if wrong:
+            for name, items, saved in self._parts:
+                if name in wrong:
+                    items.clear()
+                    (items.update if isinstance(items, dict) else items.extend)(saved)
+            for name in wrong:
+                fields[name] = self._fields[name]
         private: Any = trace.__pydantic_private__
         wrong.update(name for name, value in self._private.items() if private.get(name) is not value)
         private.update(self._private)
@@ -92,7 +98,8 @@ class Fixed:
     def _mend_graph(self, trace: Trace) -> list[str]:
         """The graph may have grown meanwhile, and no more than that."""
         found = []
-        for name, kept, saved in self._lists:
+        lists = trace.dag.lists() if self._lists is None else self._lists
+        for name, kept, saved in lists:
             if getattr(trace.dag, name) is not kept or kept[: len(saved)] != saved:
                 kept[: len(saved)] = saved
                 setattr(trace.dag, name, kept)
@@ -101,9 +108,9 @@ class Fixed:
 
 
 def _stands(name: str, now: Any, value: Any) -> bool:
-    """Whether a field may have the value that it has now."""
-    if now is value or name not in _FREE:
-        return now is value or (type(now) is type(value) and type(now) in _SCALARS and bool(now == value))
+    """Whether a field may have the other value that it has now."""
+    if name not in _FREE:
+        return type(now) is type(value) and type(now) in _SCALARS and bool(now == value)
     return isinstance(now, _FREE[name]) and (not isinstance(now, list) or _texts(now))
 
 

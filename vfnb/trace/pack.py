@@ -14,12 +14,14 @@ from typing import Any
 import msgspec
 
 from vfnb.errors import TraceError
-from vfnb.trace.calls import ModelCall, decode_hook, encode_hook, plain_call
+from vfnb.trace.calls import calls_packed, encode_hook, plain_call
 from vfnb.trace.graph import MessageGraph
+from vfnb.trace.lines import StoredLine
 from vfnb.trace.node import Node, distinct
 from vfnb.trace.records import SCHEMA_VERSION
 from vfnb.trace.table import TokenTable, restore_tokens, token_table
 from vfnb.trace.texts import Texts
+from vfnb.trace.zstd import expand
 
 __all__ = ["Packed", "Structure", "pack", "token_counts", "unpack", "unpack_structure"]
 
@@ -64,11 +66,11 @@ class Structure(msgspec.Struct):
 
 
 class _Loaded(Structure):
-    calls: list[ModelCall]
+    calls: msgspec.Raw
 
 
 _encoder = msgspec.msgpack.Encoder(enc_hook=encode_hook)
-_decoder = msgspec.msgpack.Decoder(_Loaded, dec_hook=decode_hook)
+_decoder = msgspec.msgpack.Decoder(_Loaded)
 _plain_decoder = msgspec.msgpack.Decoder(Structure)
 
 
@@ -134,10 +136,10 @@ def _open(
     packed: Packed, fetch: Callable[[bytes], bytes] | None, decoder: msgspec.msgpack.Decoder[Any]
 ) -> tuple[Structure, Texts]:
     """Columns and texts, with what was kept elsewhere put back."""
-    from zstandard import ZstdDecompressor, ZstdError
+    from zstandard import ZstdError
 
     try:
-        structure = decoder.decode(ZstdDecompressor().decompress(packed.structure))
+        structure = decoder.decode(expand(packed.structure))
     except (ZstdError, msgspec.DecodeError) as error:
         raise TraceError(f"the structure of a trace cannot be read: {error}") from error
     texts = Texts(packed.texts, structure.lengths)
@@ -179,9 +181,16 @@ def unpack(
     Raises:
         TraceError: a blob is damaged, or something is elsewhere and there is no `fetch`.
     """
-    from zstandard import ZstdDecompressor
-
     structure, texts = _open(packed, fetch, _decoder)
+    if structure.parent and not (tokens and packed.tokens) and _is_line(structure, len(texts)):
+        return StoredLine(
+            texts,
+            structure.content,
+            structure.call,
+            _marks(structure),
+            bytes(structure.calls),
+            structure.tools,
+        )
     graph = MessageGraph._loaded()
     columns = zip(structure.parent, structure.content, structure.call, strict=True)
     size = len(texts)
@@ -191,17 +200,32 @@ def unpack(
         node = Node(index, index - back if back else -1, call)
         node._texts, node._raw = texts, place
         graph._link(node)
-    for index in structure.sampled:
-        graph.nodes[index].sampled = True
-    for index in structure.partial:
-        graph.nodes[index].partial = True
-    for index, position in structure.retokenized:
-        graph.nodes[index].retokenized = position
+    for name, index, value in _marks(structure):
+        setattr(graph.nodes[index], name, value)
     tools = {bytes.fromhex(digest): raw for digest, raw in structure.tools.items()}
-    graph._restore_calls(structure.calls, tools)
+    graph._restore_calls(calls_packed(structure.calls), tools)
     if tokens and packed.tokens:
-        restore_tokens(graph, _unpack_tokens(packed.tokens, ZstdDecompressor().decompress))
+        restore_tokens(graph, _unpack_tokens(packed.tokens))
     return graph
+
+
+def _is_line(structure: Structure, size: int) -> bool:
+    """Whether each node follows the one before it, and all name a message that is there."""
+    parent, content = structure.parent, structure.content
+    return (
+        parent[0] == 0
+        and parent.count(1) == len(parent) - 1
+        and len(content) == len(structure.call) == len(parent)
+        and min(content) >= 0
+        and max(content) < size
+    )
+
+
+def _marks(structure: Structure) -> list[tuple[str, int, Any]]:
+    """What else is known of nodes: `(attribute, node, value)`."""
+    marks: list[tuple[str, int, Any]] = [("sampled", index, True) for index in structure.sampled]
+    marks += [("partial", index, True) for index in structure.partial]
+    return marks + [("retokenized", index, position) for index, position in structure.retokenized]
 
 
 def _pack_tokens(table: TokenTable, squeeze: Any) -> bytes:
@@ -214,7 +238,7 @@ def _pack_tokens(table: TokenTable, squeeze: Any) -> bytes:
     return msgspec.msgpack.encode(parts)
 
 
-def _unpack_tokens(blob: bytes, expand: Any) -> TokenTable:
+def _unpack_tokens(blob: bytes) -> TokenTable:
     import numpy as np
     from zstandard import ZstdError
 
@@ -241,13 +265,13 @@ def token_counts(blob: bytes) -> dict[int, int]:
         TraceError: the blob is damaged.
     """
     import numpy as np
-    from zstandard import ZstdDecompressor, ZstdError
+    from zstandard import ZstdError
 
     if not blob:
         return {}
     try:
         small = msgspec.msgpack.decode(blob, type=tuple[msgspec.Raw, msgspec.Raw, bytes])[2]
-        table = msgspec.msgpack.decode(ZstdDecompressor().decompress(small), type=TokenTable)
+        table = msgspec.msgpack.decode(expand(small), type=TokenTable)
     except (ZstdError, msgspec.DecodeError) as error:
         raise TraceError(f"the tokens of a trace cannot be read: {error}") from error
     node, length = np.frombuffer(table.node, np.int32), np.frombuffer(table.length, np.int32)

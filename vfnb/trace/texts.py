@@ -5,9 +5,9 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
-from typing import Any
 
 from vfnb.errors import TraceError
+from vfnb.trace.zstd import expand
 
 __all__ = ["Texts"]
 
@@ -57,16 +57,15 @@ class Texts:
         return plain[self._ends[index - 1] if index else 0 : self._ends[index]]
 
     def _open(self) -> bytes:
-        from zstandard import ZstdDecompressor, ZstdError
+        from zstandard import ZstdError
 
         try:
-            plain: Any = ZstdDecompressor().decompress(self.blob)
+            opened = expand(self.blob)
         except ZstdError as error:
             raise TraceError(f"the messages of a trace cannot be read: {error}") from error
         size = self._ends[-1] if self._ends else 0
-        if len(plain) != size:
-            raise TraceError(f"the messages of a trace have {len(plain)} bytes, their lengths say {size}")
-        opened: bytes = plain
+        if len(opened) != size:
+            raise TraceError(f"the messages of a trace have {len(opened)} bytes, their lengths say {size}")
         return opened
 
     def close(self) -> None:

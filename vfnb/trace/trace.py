@@ -210,6 +210,9 @@ class Trace(BaseModel):
     @property
     def messages(self) -> Messages:
         """The messages of the main line."""
+        line = self.dag.line()
+        if line is not None:
+            return line
         main = self.main
         return main.messages if main is not None else []
 
