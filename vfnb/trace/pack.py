@@ -58,7 +58,7 @@ class Structure(msgspec.Struct):
     sampled: list[int]
     partial: list[int]
     retokenized: list[tuple[int, int]]
-    calls: list[Any]
+    calls: Any
     tools: dict[str, bytes]
     """Tool lists by digest; an empty one is kept elsewhere."""
     elsewhere: dict[int, bytes] = {}
