@@ -15,7 +15,9 @@ from vfnb.types import AssistantMessage, Message, ToolCall, ToolMessage, Usage, 
 
 
 def talk(extra: str = "") -> Trace:
-    trace = Trace(rewards={"exact": Reward(value=1.0)}, metrics={"length": 3.0}, end_state="completed", ok=True)
+    trace = Trace(
+        rewards={"exact": Reward(value=1.0)}, metrics={"length": 3.0}, end_state="completed", ok=True
+    )
     parent = -1
     for turn in range(3):
         asked: list[Message] = [UserMessage(content=f"question {turn}{extra}")]
