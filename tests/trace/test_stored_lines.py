@@ -69,7 +69,7 @@ def test_it_can_be_copied_grow_and_get_a_tokenizer() -> None:
 def test_what_user_code_does_to_its_lists_is_undone() -> None:
     trace = talk()
     back = stored_trace(trace.header(), unpack(pack(trace.dag)))
-    with pytest.raises(ScoringError, match="dag.nodes"), held(back, "reward bad", ScoringError):
+    with pytest.raises(ScoringError, match=r"dag\.nodes"), held(back, "reward bad", ScoringError):
         back.dag.nodes.pop(0)
     assert len(back.nodes) == 8
     back = stored_trace(trace.header(), unpack(pack(trace.dag)))
