@@ -294,6 +294,9 @@ def test_weights_and_adapters_as_prime_rl_calls_them(trainer: bool, tmp_path: Pa
             await engine.load_lora("mine", tmp_path)
             found.append(engine.identity())
             await engine.generate(ids(), greedy())
+            server.gone = "mine"  # whatever became of the earlier one, the next answers
+            await engine.load_lora("next", tmp_path)
+            assert engine.identity() == found[-1] | {"lora": ["next", found[-1]["lora"][1]]}
             await engine.unload_lora()
             found.append(engine.identity())
             return found
@@ -313,8 +316,13 @@ def test_weights_and_adapters_as_prime_rl_calls_them(trainer: bool, tmp_path: Pa
         *([] if trainer else ["/v1/load_lora_adapter"]),
         "/reset_prefix_cache",
         "/inference/v1/generate",
+        "/load_lora_adapter",
+        *([] if trainer else ["/v1/load_lora_adapter"]),
+        "/v1/unload_lora_adapter",
+        "/reset_prefix_cache",
         "/v1/unload_lora_adapter",
     ]
+    assert [body["lora_name"] for body in server.asked("/v1/unload_lora_adapter")] == ["mine", "next"]
 
 
 def test_what_does_not_fit_together_is_told_before_anything_runs(tmp_path: Path) -> None:

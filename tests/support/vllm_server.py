@@ -56,6 +56,8 @@ class FakeVLLM(ThreadServer):
         self.keys: list[str | None] = []
         self.aborted = 0
         self.delay = 0.0
+        self.gone = ""
+        """An adapter that it has forgotten."""
         self.failures = 0
         """How many next calls fail with 500."""
 
@@ -99,6 +101,8 @@ class FakeVLLM(ThreadServer):
             return web.json_response({"status": "ok"})
         if path == "/load_lora_adapter" and not self.trainer:
             return _error(404, "NotFoundError", "no such route")
+        if path == "/v1/unload_lora_adapter" and body["lora_name"] == self.gone:
+            return _error(404, "NotFoundError", f"The lora adapter '{self.gone}' cannot be found.")
         if path == "/collective_rpc":
             assert body["method"] == "reload_weights"
         return web.json_response({"status": "ok"})

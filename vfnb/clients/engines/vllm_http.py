@@ -228,7 +228,8 @@ class Server:
             await self._post("/v1/load_lora_adapter", body | again, missing=_NO_LORA)
         self.model = name
         if earlier not in (self._base, name):
-            await self._post("/v1/unload_lora_adapter", {"lora_name": earlier}, missing=_NO_LORA)
+            with contextlib.suppress(UpstreamRejected):  # gone already; if it stays, nobody asks for it
+                await self._post("/v1/unload_lora_adapter", {"lora_name": earlier})
         await self._forget()
 
     async def unload_lora(self) -> None:
