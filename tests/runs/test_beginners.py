@@ -140,7 +140,7 @@ def test_odd_tasks_are_told(tmp_path: Path) -> None:
         "2 of 3 tasks repeat the contents of another one (such as "
         + notes[0].split("as ")[1].split(")")[0]
         + ")",
-        "1 names stand for several tasks ('x')",
+        "several tasks have one name ('x')",
         "Unpaid has no rewards",
         "tool Quiet.look has no docstring",
         "tool Quiet.look",

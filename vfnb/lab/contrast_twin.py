@@ -33,7 +33,8 @@ def verdict(item: Contrast, level: float) -> str:
     p = f"p {p}" if p.startswith("<") else f"p = {p}"
     if item.p_adjusted > 1 - level:
         least = f"; a true difference of {number(item.detectable, 2)} would show in 4 of 5 such studies"
-        return f"{item.b} is not shown to differ from {item.a}, {p}" + (least if item.detectable else "")
+        known = item.detectable and item.p_adjusted == item.p  # it is that of the test without correction
+        return f"{item.b} is not shown to differ from {item.a}, {p}" + (least if known else "")
     up = item.difference > 0
     ends = [] if item.low is None or item.high is None else [item.low, item.high]
     reach = " to ".join(number(end if up else -end) for end in (ends if up else reversed(ends)))

@@ -39,7 +39,7 @@ def _repeated(tasks: Sequence[Task[Any, Any, Any]]) -> Iterator[str]:
     called = Counter(task.data.name for task in tasks if task.data.name)
     double = [f"{name!r}" for name, times in called.items() if times > 1]
     if double:
-        yield f"{len(double)} names stand for several tasks ({', '.join(double[:3])}): tables show them alike"
+        yield f"several tasks have one name ({', '.join(double[:3])}): tables and figures show them alike"
 
 
 def _tools(task: Task[Any, Any, Any]) -> Iterator[str]:
