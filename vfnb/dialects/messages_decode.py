@@ -50,9 +50,12 @@ def inputs(raw: msgspec.Raw | bytes, message: Any) -> list[str]:
         message: the same, decoded.
     """
     blocks = message.get("content") if isinstance(message, dict) else None
-    if not isinstance(blocks, list) or not any(
-        isinstance(block, dict) and "input" in block for block in blocks
-    ):
+    if not isinstance(blocks, list):
+        return []
+    for block in blocks:
+        if isinstance(block, dict) and "input" in block:
+            break
+    else:
         return []
     try:
         return [bytes(block.input).decode() for block in _inputs(raw).content]

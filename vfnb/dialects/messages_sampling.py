@@ -63,6 +63,8 @@ def changes(fields: Raws, sampling: Mapping[str, Any]) -> dict[str, Any]:
     Settings that the API does not have are left out, and reported once each.
     """
     given = {name: value for name, value in sampling.items() if value is not None and name != "extra_body"}
+    if not given:
+        return {}
     values = {name: given.pop(name) for name in list(given) if name in _SAME}
     stop = given.pop("stop", None)
     if stop is not None:

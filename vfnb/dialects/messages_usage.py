@@ -64,6 +64,9 @@ def usage(value: Any) -> Usage | None:
 
 
 def _count(source: Any, name: str) -> int:
+    value = source.get(name) if isinstance(source, dict) else None
+    if type(value) is int and 0 <= value < _MOST:  # nearly always
+        return value
     return int(_amount(source, name) or 0)
 
 

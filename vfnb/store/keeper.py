@@ -16,8 +16,9 @@ from vfnb.store.schema import PAGE
 
 __all__ = ["Keeper"]
 
-CHECKPOINT_BYTES = 4 << 20
-"""A WAL longer than this is copied into the database."""
+CHECKPOINT_BYTES = 16 << 20
+"""After so many written bytes the WAL is copied into the database. The first commit after that begins it anew,
+a disk flush that the calls of that moment wait for: it must be rarer than once in a few thousand calls."""
 CATCH_UP_BYTES = 64 << 20
 """A WAL that outgrows its checkpoints to this length gets one from the writer itself, between two commits."""
 _TRIES = 3
@@ -43,7 +44,7 @@ class Keeper:
 
     def committed(self, size: int) -> None:
         """Told after each transaction how many bytes it wrote, about."""
-        self._written += size
+        self._written += max(size, PAGE)  # each writes whole pages
         if self._written >= CHECKPOINT_BYTES:
             self._wake.set()
 
