@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import nbformat
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Locator, expect
 from support.browser import NotebookPage, notebook_page
 from support.engines import chromium
 from support.notebooks import write_notebook
@@ -55,29 +54,96 @@ PAN_JS = """async () => {
 }"""
 
 
-@pytest.fixture(params=["jupyterlab", "notebook"])
-def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[NotebookPage]:
+@pytest.mark.parametrize("app", ["jupyterlab", "notebook"])
+def test_every_view_is_drawn_clicked_and_followed(app: str, tmp_path: Path) -> None:
     notebook = write_notebook(
         tmp_path / "views.ipynb",
         SET_UP,
+        "run = vf.evaluate(WordyTaskset(), model=speaker(wait_s=1.5), rollouts=6, concurrency=4, dir='live')",
+        "rollouts = run.view()\nrollouts",
+        "time.sleep(5)\nslept = True",
+        "run.wait(quiet=True)\nlab = run.reward_lab()\nlab",
+        "vf.diff(run.traces[0], run.traces[1]).view()",
         "view = family('<b>hostile</b>').view()\nview",
         "big = bushy(2000).view()\nbig",
+        "time.sleep(60)",
     )
-    with notebook_page(notebook, chromium=chromium(), timeout_s=200, app=request.param) as page:
-        yield page
+    with notebook_page(notebook, chromium=chromium(), timeout_s=280, app=app) as opened:
+        opened.wait_idle()
+        opened.page.evaluate("() => { window.jupyterapp.commands.execute('notebook:run-all-cells'); }")
+        a_run_is_followed_while_another_cell_sleeps(opened)
+        an_interrupt_gives_the_prompt_back(opened)
+        rewards_are_moved(opened)
+        a_rollout_opens_and_differences_are_walked(opened)
+        a_trace_is_clicked_walked_and_searched(opened)
+        opened.settle()
+        assert opened.problems == []
 
 
-def test_a_trace_is_drawn_clicked_walked_and_searched(opened: NotebookPage) -> None:
+def prompt(opened: NotebookPage, cell: int) -> Locator:
+    return opened.page.locator(".jp-CodeCell").nth(cell).locator(".jp-InputPrompt")
+
+
+def a_run_is_followed_while_another_cell_sleeps(opened: NotebookPage) -> None:
     page = opened.page
-    opened.run_all()
-    opened.expect(".vfnb-trace-view canvas[data-drawn]", ".vfnb-panel[data-nodes='2000']")
-    view = page.locator(".vfnb-trace-view").first
+    table = page.locator(".vfnb-run-view")
+    expect(table.locator("tbody tr").first).to_be_attached(timeout=60_000)
+    done = table.locator("[data-done]")
+    sleeping = prompt(opened, 3)
+    expect(sleeping).to_have_text("[*]:", timeout=60_000)
+    seen = set()
+    while sleeping.inner_text() == "[*]:":
+        seen.add(done.get_attribute("data-done"))
+        page.wait_for_timeout(100)
+    assert len(seen) >= 3
+
+
+def an_interrupt_gives_the_prompt_back(opened: NotebookPage) -> None:
+    last = prompt(opened, 8)
+    expect(last).to_have_text("[*]:", timeout=60_000)
+    opened.expect(".vfnb-panel[data-nodes='2000']")
+    begin = time.monotonic()
+    opened.page.evaluate("() => { window.jupyterapp.commands.execute('notebook:interrupt-kernel'); }")
+    expect(last).to_have_text("[9]:", timeout=10_000)
+    assert time.monotonic() - begin < 2
+    opened.wait_idle()
+
+
+def rewards_are_moved(opened: NotebookPage) -> None:
+    page = opened.page
+    slider = page.get_by_role("slider", name="weight of thorough")
+    slider.scroll_into_view_if_needed(timeout=60_000)
+    chart = page.locator(".vfnb-lab-view svg.vfnb-chart")
+    before = chart.get_attribute("data-after")
+    slider.focus()
+    for _ in range(12):
+        page.keyboard.press("ArrowLeft")
+    expect(page.locator(".vfnb-code code")).to_contain_text("'thorough': 0.38")
+    expect(chart).not_to_have_attribute("data-after", before or "")
+
+
+def a_rollout_opens_and_differences_are_walked(opened: NotebookPage) -> None:
+    page = opened.page
+    table = page.locator(".vfnb-run-view")
+    table.get_by_role("searchbox", name="filter the rollouts").fill("correct = 1")
+    expect(table.locator("tbody tr")).not_to_have_count(48)
+    table.locator("tbody tr").first.click()
+    expect(table.locator(".vfnb-card").nth(1)).to_contain_text("yes")
+    diff = page.locator(".vfnb-diff-view")
+    diff.get_by_role("button", name="next difference").click()
+    expect(diff.locator(".vfnb-line[aria-current]")).to_be_attached()
+
+
+def a_trace_is_clicked_walked_and_searched(opened: NotebookPage) -> None:
+    page = opened.page
+    view = page.locator(".vfnb-trace-view", has=page.locator("[data-drawn='13']"))
+    view.scroll_into_view_if_needed()
     canvas = view.locator("canvas")
     assert canvas.get_attribute("data-drawn") == "13"
     chosen = view.locator(".vfnb-card[aria-current]")
     # The fifth mark of the first lane is the call of the subagent.
     places = page.evaluate(
-        "() => document.querySelector('.vfnb-trace-view canvas').getBoundingClientRect().width"
+        "() => document.querySelector(`canvas[data-drawn='13']`).getBoundingClientRect().width"
     )
     canvas.click(position={"x": 22 + 4 * min(39, (places - 44) / 10), "y": 30})
     expect(chosen).to_contain_text("I had better ask.")
@@ -102,8 +168,6 @@ def test_a_trace_is_drawn_clicked_walked_and_searched(opened: NotebookPage) -> N
     expect(view.locator(".vfnb-inspect")).to_contain_text('"content": "Go on."')
     assert page.locator(".jp-Cell").count() == cells
     assert page.locator(".vfnb-view b:text-is('hostile')").count() == 0
-    opened.settle()
-    assert opened.problems == []
 
 
 def slow_frame(opened: NotebookPage) -> float:
@@ -151,61 +215,4 @@ def test_reopened_untrusted_it_shows_the_twin(tmp_path: Path) -> None:
         opened.expect(".jp-OutputArea-output .vfnb-trace img", ".vfnb-trace details")
         opened.settle()
         assert opened.page.locator(".vfnb-trace-view").count() == 0
-        assert opened.problems == []
-
-
-def test_a_run_is_followed_while_another_cell_sleeps_and_rewards_are_moved(tmp_path: Path) -> None:
-    notebook = write_notebook(
-        tmp_path / "run.ipynb",
-        SET_UP,
-        "run = vf.evaluate(WordyTaskset(), model=speaker(wait_s=1.5), rollouts=6, concurrency=4, dir='live')",
-        "view = run.view()\nview",
-        "time.sleep(5)\nslept = True",
-        "run.wait(quiet=True)\nlab = run.reward_lab()\nlab",
-        "vf.diff(run.traces[0], run.traces[1]).view()",
-        "time.sleep(60)",
-    )
-    with notebook_page(notebook, chromium=chromium(), timeout_s=240) as opened:
-        page = opened.page
-        opened.wait_idle()
-        run_all = "() => { window.jupyterapp.commands.execute('notebook:run-all-cells'); }"
-        page.evaluate(run_all)
-        table = page.locator(".vfnb-run-view")
-        expect(table.locator("tbody tr").first).to_be_attached(timeout=60_000)
-        # The kernel sleeps in cell 4 now; what is done still grows.
-        done = table.locator("[data-done]")
-        sleeping = page.locator(".jp-CodeCell").nth(3).locator(".jp-InputPrompt")
-        expect(sleeping).to_have_text("[*]:", timeout=60_000)
-        seen = set()
-        while sleeping.inner_text() == "[*]:":
-            seen.add(done.get_attribute("data-done"))
-            page.wait_for_timeout(100)
-        assert len(seen) >= 3
-        # The reward lab: a slider by keyboard, and the chart.
-        slider = page.get_by_role("slider", name="weight of thorough")
-        slider.scroll_into_view_if_needed(timeout=60_000)
-        expect(page.locator(".vfnb-diff-view .vfnb-line").first).to_be_attached(timeout=60_000)
-        # The kernel sleeps again, for a minute: an interrupt gives the prompt back.
-        last = page.locator(".jp-CodeCell").nth(6).locator(".jp-InputPrompt")
-        expect(last).to_have_text("[*]:", timeout=60_000)
-        begin = time.monotonic()
-        page.evaluate("() => { window.jupyterapp.commands.execute('notebook:interrupt-kernel'); }")
-        expect(last).to_have_text("[7]:", timeout=10_000)
-        assert time.monotonic() - begin < 2
-        opened.wait_idle()
-        chart = page.locator(".vfnb-lab-view svg.vfnb-chart")
-        before = chart.get_attribute("data-after")
-        slider.focus()
-        for _ in range(12):
-            page.keyboard.press("ArrowLeft")
-        expect(page.locator(".vfnb-code code")).to_contain_text("'thorough': 0.38")
-        expect(chart).not_to_have_attribute("data-after", before or "")
-        # A click on a rollout opens it below; a filter leaves some.
-        table.get_by_role("searchbox", name="filter the rollouts").fill("correct = 1")
-        expect(table.locator("tbody tr")).not_to_have_count(48)
-        table.locator("tbody tr").first.click()
-        expect(table.locator(".vfnb-card").nth(1)).to_contain_text("yes")
-        page.locator(".vfnb-diff-view").get_by_role("button", name="next difference").click()
-        expect(page.locator(".vfnb-diff-view .vfnb-line[aria-current]")).to_be_attached()
-        opened.settle()
         assert opened.problems == []
