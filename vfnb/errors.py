@@ -5,6 +5,8 @@ Every message says what was wrong, where, and how to mend it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import ClassVar
 
 __all__ = [
@@ -241,7 +243,13 @@ class StoreError(VfnbError):
 
 
 class StoreLocked(StoreError):
-    """Another process writes this run; the message names it."""
+    """Another process writes this run; the message names it.
+
+    Attributes:
+        scored: what was computed and could not be stored, by trace id: the value of each new signal.
+    """
+
+    scored: Mapping[str, Mapping[str, float | None]] = MappingProxyType({})
 
 
 class TraceError(VfnbError, ValueError):

@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import keyword
 import shlex
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.error import UsageError
@@ -37,7 +38,7 @@ class NotebookMagics:
 
     def harness(self, line: str, cell: str) -> Any:
         """`%%harness NAME`: a harness from its body; `session` and `task` are at hand."""
-        name = _name(line.split(), "%%harness NAME")
+        name = self._free(_name(line.split(), "%%harness NAME"))
         function = self._define(name, ("session", "task"), cell, is_async=True)
         made = harness(function)
         self._shell.user_ns[name] = made
@@ -46,7 +47,7 @@ class NotebookMagics:
     def reward(self, line: str, cell: str) -> Any:
         """`%%reward NAME [--weight W] [--on RUN]`: a reward from its body, scored at once on a finished run."""
         words, options = _options(line, ("--weight", "--on"), "%%reward NAME [--weight W] [--on RUN]")
-        name = _name(words, "%%reward NAME [--weight W] [--on RUN]")
+        name = self._free(_name(words, "%%reward NAME [--weight W] [--on RUN]"))
         body = ast.parse(cell)
         used = {node.id for node in ast.walk(body) if isinstance(node, ast.Name)}
         waits = any(isinstance(node, ast.Await | ast.AsyncFor | ast.AsyncWith) for node in ast.walk(body))
@@ -91,6 +92,17 @@ class NotebookMagics:
                 raise UsageError(f"--on {name}: there is no run {name!r}; {_known(list(runs.items()))}")
             return runs[name]
         return next((run for run in reversed(runs.values()) if run.complete), None)
+
+    def _free(self, name: str) -> str:
+        """
+        Raises:
+            UsageError: a module or a run has this name.
+        """
+        value = self._shell.user_ns.get(name)
+        if isinstance(value, ModuleType | Run | Comparison):
+            what = "module" if isinstance(value, ModuleType) else "run"
+            raise UsageError(f"{name} is a {what} here, which the cell would replace; take another name")
+        return name
 
     def _define(self, name: str, parameters: Sequence[str], cell: str, *, is_async: bool) -> Any:
         """A function with the cell as its body, among the notebook's names."""

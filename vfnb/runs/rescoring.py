@@ -8,16 +8,17 @@ import math
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from msgspec import structs
 
 from vfnb import loops
-from vfnb.errors import ConfigError, StoreError
+from vfnb.errors import ConfigError, StoreError, StoreLocked
 from vfnb.lab.intervals import total as exact_sum
 from vfnb.lab.rescored import Rescored
 from vfnb.lab.sql_levels import matching
-from vfnb.store import RunReader, RunStore, ScoreRow, ScoreVersion
+from vfnb.store import BEYOND, RunReader, RunStore, ScoreRow, ScoreVersion
 from vfnb.tasks import Hook, Task, parameters_of
 from vfnb.tasks.stored import Found, StoredHooks, StoredTasks, all_plain, score_here, score_there
 from vfnb.trace import Trace
@@ -31,6 +32,7 @@ __all__ = ["Write", "rescore"]
 Write = Callable[[Callable[[RunStore], Awaitable[Any]]], Any]
 """Calls a function with the run's store and waits for what it returns."""
 
+PATIENCE_S = 20.0
 AT_ONCE = 64  # traces that wait for judges at a time; each endpoint has its own limit beside this
 _ENDED = ("completed", "stopped", "dropped")
 
@@ -46,21 +48,31 @@ def rescore(
     weights: Mapping[str, float] | None = None,
     where: str | None = None,
     label: str | None = None,
+    patience_s: float = PATIENCE_S,
 ) -> Rescored:
-    """Make a new version of the scores from version `base`; arguments and errors as for `Run.rescore`."""
-    started = time.perf_counter()
+    """Make a new version of the scores from version `base`; arguments and errors as for `Run.rescore`.
+
+    Args:
+        patience_s: how long to wait for another writer of the run, once everything is scored.
+    """
+    put = partial(_patiently, write, patience_s)
+    started, newest = time.perf_counter(), reader.newest()
     hooks = StoredHooks(StoredTasks(task), rewards, judges)
     given = _weights(weights)
     anew = hooks.whole or rewards is not None or judges is not None
     if not anew and not given:
         raise ConfigError("rescore: give rewards=, task=, judges= or weights=; there is nothing to do")
+    if anew and not hooks.whole and not hooks.names and not given:
+        raise ConfigError(
+            "rescore: the given rewards= or judges= are empty; give a function, or leave them out"
+        )
     chosen = None if where is None else set(matching(reader, where, base))
     if chosen is not None and not chosen:
         raise ConfigError(f"where={where!r} chooses no trace")
     title = label if label is not None else _title(hooks, given)
     version = ScoreVersion(label=title, weights=given)
     if not anew:
-        return _reweigh(reader, write, version, base, chosen, started)
+        return _reweigh(reader, put, version, base, chosen, started)
     scored = reader.query("SELECT DISTINCT kind, name FROM scores WHERE version = ?", (base,))
     new = New(hooks.whole)
     work = Work(reader, base, hooks, new, {name for _, name in scored})
@@ -69,7 +81,7 @@ def rescore(
         work.run()
     except BaseException:  # what was asked of judges is kept
         if work.calls:
-            write(lambda store: store.add_judge_calls(work.calls))
+            _patiently(write, 1.0, lambda store: store.add_judge_calls(work.calls), {})
         raise
     late: list[str] = []
     if given:
@@ -81,7 +93,7 @@ def rescore(
                 f"{error}; no weight was changed, run.rescore(weights=...) does it without scoring again"
             )
             version = ScoreVersion(label=title, weights={})
-    number = write(lambda store: _store(store, work, version, base))
+    number = put(lambda store: _store(store, work, version, base), new.values())
     return Rescored(
         reader,
         version=number,
@@ -92,7 +104,7 @@ def rescore(
         kept=_count(reader, number) - len(new.rows),
         left_out=work.left_out,
         errors=new.errors | work.damaged,
-        notes=[*work.notes(), *late],
+        notes=[*work.notes(), *late, *_beside(number, newest, base)],
         seconds=time.perf_counter() - started,
         **work.asked(),
     )
@@ -100,7 +112,7 @@ def rescore(
 
 def _reweigh(
     reader: RunReader,
-    write: Write,
+    put: Callable[..., Any],
     version: ScoreVersion,
     base: int,
     chosen: set[str] | None,
@@ -109,7 +121,9 @@ def _reweigh(
     """Other weights alone: nothing but the tables of scores is looked at."""
     known = reader.query("SELECT DISTINCT kind, name FROM scores WHERE version = ?", (base,))
     _check_names(version.weights, known)
-    number, weighed = write(lambda store: store.reweigh(version, base, _key(), chosen))
+    newest = reader.newest()
+    number, weighed = put(lambda store: store.reweigh(version, base, _key(), chosen), {})
+    beyond = "SELECT id FROM traces JOIN totals ON trace = num WHERE totals.version = ? AND totals.error = ?"
     return Rescored(
         reader,
         version=number,
@@ -118,8 +132,50 @@ def _reweigh(
         touched=list(version.weights),
         scored=weighed,
         kept=_count(reader, number) - weighed,
+        errors={trace: BEYOND for (trace,) in reader.query(beyond, (number, BEYOND))},
+        notes=_beside(number, newest, base),
         seconds=time.perf_counter() - started,
     )
+
+
+def _patiently(
+    write: Write, patience_s: float, work: Callable[[RunStore], Awaitable[Any]], scored: Mapping[str, Any]
+) -> Any:
+    """Write, also if another process holds the run's lock for a while.
+
+    Raises:
+        StoreLocked: it does not give it back; what was scored is on the error.
+    """
+    until, pause = time.monotonic() + patience_s, 0.1
+    while True:
+        try:
+            return write(work)
+        except StoreLocked as error:
+            if time.monotonic() + pause <= until:
+                time.sleep(pause)
+                pause = min(2.0, 2 * pause)
+                continue
+            if not scored:
+                raise
+            names = list(dict.fromkeys(name for values in scored.values() for name in values))
+            again = ", ".join(f"{name!r}: lambda trace: kept[trace.id][{name!r}]" for name in names)
+            kept = StoreLocked(
+                f"{error} The scores of {len(scored)} traces are on this error: kept = error.scored, and when the "
+                f"other has ended, run.rescore({{{again}}})"
+            )
+            kept.scored = scored
+            raise kept from error
+
+
+def _beside(number: int, newest: int, base: int) -> list[str]:
+    """A note on versions that came from elsewhere while this one was made."""
+    others = ", ".join(str(one) for one in range(newest + 1, number))
+    if not others:
+        return []
+    return [
+        f"version {others} came meanwhile from another process or thread; this one was made from version {base} "
+        f"and lacks what is new there: run.use({newest + 1}).rescore(...) again to have both"
+    ]
 
 
 def _count(reader: RunReader, version: int) -> int:
@@ -137,8 +193,15 @@ def _weights(weights: Mapping[str, float] | None) -> dict[str, float]:
         raise ConfigError(f"weights= takes a dict of weights by name, got {weights!r:.80}")
     for name, weight in (weights or {}).items():
         if isinstance(weight, bool) or not isinstance(weight, int | float) or not -1e300 < weight < 1e300:
-            raise ConfigError(f"weights[{name!r}]={weight!r}: give a finite number")
+            raise ConfigError(f"weights[{name!r:.80}]={_brief(weight)}: give a finite number")
     return {name: float(weight) for name, weight in (weights or {}).items()}
+
+
+def _brief(value: Any) -> str:
+    try:
+        return f"{value!r:.60}"
+    except ValueError:  # an integer with more digits than Python writes
+        return f"an integer of {value.bit_length()} bits"
 
 
 def _title(hooks: StoredHooks, weights: Mapping[str, float]) -> str:
@@ -169,6 +232,7 @@ class New:
         self.touched: dict[str, None] = {}
         """Names of the signals that were scored or weighed anew."""
         self.errors: dict[str, str] = {}
+        self._found: dict[str, dict[str, float | None]] = {}
         self._whole = whole
         self._key = _key()
 
@@ -190,9 +254,10 @@ class New:
         error = "; ".join(one.message for one in found.errors) or None
         total = None if trace.dropped is not None else _total(rewards)
         if total is not None and not math.isfinite(total):
-            total, error = None, error or "the weighted sum of its rewards is no finite number"
+            total, error = None, error or BEYOND
         if error is not None:
             self.errors[trace.id] = error
+        self._found[trace.id] = {name: value for name, (value, _) in found.rewards.items()} | found.metrics
         self.rows[trace.id] = ScoreRow(
             trace=trace.id,
             reward=total,
@@ -201,6 +266,10 @@ class New:
             score_hash=self._key,
             error=error,
         )
+
+    def values(self) -> Mapping[str, Mapping[str, float | None]]:
+        """The new signals by trace."""
+        return self._found
 
     def weigh(self, weights: Mapping[str, float], base: Sequence[ScoreRow]) -> None:
         """Give rewards other weights, those of the base too that were not scored anew.
@@ -217,10 +286,11 @@ class New:
                 name: (value, weights.get(name, weight)) for name, (value, weight) in row.rewards.items()
             }
             # Without a sum before it has none now: the rollout failed, or a value is missing.
-            total = row.reward if row.reward is None or not rewards else _total(rewards)
+            beyond = row.error == BEYOND
+            total = row.reward if (row.reward is None and not beyond) or not rewards else _total(rewards)
             if total is not None and not math.isfinite(total):
-                total, self.errors[trace_id] = None, "the weighted sum of its rewards is no finite number"
-            error = self.errors.get(trace_id, row.error)
+                total, self.errors[trace_id] = None, BEYOND
+            error = self.errors.get(trace_id, None if beyond else row.error)
             self.rows[trace_id] = structs.replace(
                 row, reward=total, rewards=rewards, score_hash=self._key, error=error
             )
@@ -266,6 +336,8 @@ class Work:
         self.usage: list[Usage] = []
         self.silent = 0
         self.scored = 0
+        self._own: dict[str, set[str]] = {}
+        """Of a trace whose scoring failed: the names that it was to have, with a value or not."""
         self._chosen: dict[str, tuple[str, bytes]] = {}
         """State and task of each trace to score."""
         self._tasks: dict[bytes, tuple[Task[Any, Any, Any], list[Hook]]] = {}
@@ -325,6 +397,8 @@ class Work:
     def _prepared(self, trace: Trace) -> tuple[Task[Any, Any, Any], list[Hook]]:
         task, hooks = self._tasks[self._chosen[trace.id][1]]
         trace.state = self.hooks.tasks.state(trace.state)
+        if self._chosen[trace.id][0] == "error":
+            self._own[trace.id] = {*trace.rewards, *trace.metrics}
         if self.hooks.whole:
             trace.rewards, trace.metrics = {}, {}
         return task, hooks
@@ -367,7 +441,9 @@ class Work:
         """Whether a trace whose scoring had failed now has all that others have: then the failure is mended."""
         row = self.new.rows[trace_id]
         values = {**{name: value for name, (value, _) in row.rewards.items()}, **row.metrics}
-        wanted = set(values) if self.hooks.whole else self._signals | set(values)
+        wanted = set(values)
+        if not self.hooks.whole:
+            wanted |= self._own.get(trace_id) or self._signals
         return row.reward is not None and all(values.get(name) is not None for name in wanted)
 
     def notes(self) -> list[str]:

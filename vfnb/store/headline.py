@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sqlite3
+import sys
 import time
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -22,7 +23,17 @@ if TYPE_CHECKING:
     from vfnb.trace.pack import Packed
     from vfnb.trace.trace import Trace
 
-__all__ = ["STAGES", "Ended", "add_judge_calls", "add_scores", "branch_rows", "insert", "restate", "reweigh"]
+__all__ = [
+    "BEYOND",
+    "STAGES",
+    "Ended",
+    "add_judge_calls",
+    "add_scores",
+    "branch_rows",
+    "insert",
+    "restate",
+    "reweigh",
+]
 
 STAGES = ("boot", "setup", "agent", "finalize", "scoring")
 """Rollout stages with a duration column of their own (`<stage>_s`)."""
@@ -260,8 +271,15 @@ def _copy_scores(db: sqlite3.Connection, base: int, number: int) -> None:
     db.execute(f"INSERT INTO totals SELECT trace, :new, {names} FROM totals WHERE {others}", given)
 
 
+BEYOND = "the weighted sum of its rewards is no finite number"
+"""The error of a trace whose sum no float holds."""
+
+
 class _Sum:
     """`math.fsum` for SQL: its result does not depend on the order."""
+
+    beyond = False
+    """Whether a sum was beyond what a float holds."""
 
     def __init__(self) -> None:
         self.values: list[float] = []
@@ -272,7 +290,15 @@ class _Sum:
 
     def finalize(self) -> float | None:
         """The sum, None of none."""
-        return math.fsum(self.values) if self.values else None
+        if not self.values:
+            return None
+        try:
+            total = math.fsum(self.values)
+        except (OverflowError, ValueError):
+            total = math.inf
+        if not math.isfinite(total):
+            type(self).beyond = True
+        return total
 
 
 def reweigh(
@@ -280,11 +306,11 @@ def reweigh(
 ) -> tuple[int, int]:
     """Write the scores of `base` with other weights, for some traces or all.
 
-    A trace without a sum has none again: it failed, or one of its values is missing. Returns the version's number
-    and how many traces were weighed.
+    A trace without a sum has none again: it failed, or one of its values is missing. One whose sum was beyond what
+    a float holds is summed again. Returns the version's number and how many traces were weighed.
     """
     number = _begin_version(db, version)
-    given = {"base": base, "new": number, "key": key}
+    given = {"base": base, "new": number, "key": key, "beyond": BEYOND}
     db.execute("CREATE TEMP TABLE IF NOT EXISTS weighed (name TEXT PRIMARY KEY, weight REAL)")
     db.execute("CREATE TEMP TABLE IF NOT EXISTS chosen (id TEXT PRIMARY KEY)")
     db.execute("DELETE FROM weighed")
@@ -299,16 +325,24 @@ def reweigh(
         f"INSERT INTO scores SELECT trace, :new, pos, kind, name, value, {weight} FROM scores s WHERE {of}",
         given,
     )
-    db.create_aggregate("exact_sum", 1, _Sum)  # type: ignore[arg-type]
+
+    class Adding(_Sum):
+        """Of this version alone."""
+
+    db.create_aggregate("exact_sum", 1, Adding)  # type: ignore[arg-type]
     total = (
         "(SELECT exact_sum(value * weight) FROM scores s "
         "WHERE s.trace = totals.trace AND s.version = :new AND kind = 'reward')"
     )
     done = db.execute(
-        f"INSERT INTO totals SELECT trace, :new, iif(reward IS NULL, NULL, coalesce({total}, reward)), :key, error "
+        f"INSERT INTO totals SELECT trace, :new, iif(reward IS NULL AND error IS NOT :beyond, NULL, "
+        f"coalesce({total}, reward)), :key, iif(error IS :beyond, NULL, error) "
         f"FROM totals WHERE {of}",
         given,
     )
+    if Adding.beyond:
+        sql = "UPDATE totals SET reward = NULL, error = coalesce(error, ?) WHERE version = ? AND abs(reward) > ?"
+        db.execute(sql, (BEYOND, number, sys.float_info.max))
     if traces is not None:
         _copy_scores(db, base, number)
     return number, done.rowcount

@@ -24,6 +24,7 @@ from vfnb.tasks.state import State
 from vfnb.tasks.task import Task, TaskConfig
 from vfnb.tasks.taskset import Taskset
 from vfnb.trace import ErrorInfo, Trace, error_info
+from vfnb.utils.plain import encodable
 
 __all__ = ["Found", "StoredHooks", "StoredTasks", "all_plain", "score_here", "score_there"]
 
@@ -94,8 +95,18 @@ class StoredTasks:
         return [*task.hooks("metric"), *task.hooks("reward"), *self._judges]
 
     def state(self, stored: Any) -> Any:
-        """The final state of a rollout, as it was stored or fresh."""
-        return self._state.model_validate(stored) if stored else self._state()
+        """The final state of a rollout, as it was stored or fresh.
+
+        Raises:
+            TasksetError: what was stored does not fit the class.
+        """
+        try:
+            return self._state.model_validate(stored) if stored else self._state()
+        except ValidationError as error:
+            raise TasksetError(
+                f"the stored state of a rollout does not fit {self._state.__name__}: {error}\n"
+                "Give its new fields a default, or score without task="
+            ) from error
 
 
 class StoredHooks:
@@ -154,6 +165,8 @@ class StoredHooks:
 
     def _put(self, hook: Hook, *, repeated: bool) -> None:
         name = hook.spec.name
+        if encodable(name) != name:
+            raise ConfigError(f"a score cannot be called {name!r}: it is no text that can be stored or shown")
         known = next((one for one in self._fixed if one.spec.name == name), None)
         if known is None:
             self._fixed.append(hook)
