@@ -310,17 +310,17 @@ def reweigh(
     a float holds is summed again. Returns the version's number and how many traces were weighed.
     """
     number = _begin_version(db, version)
-    given = {"base": base, "new": number, "key": key, "beyond": BEYOND}
-    db.execute("CREATE TEMP TABLE IF NOT EXISTS weighed (name TEXT PRIMARY KEY, weight REAL)")
+    given: dict[str, Any] = {"base": base, "new": number, "key": key, "beyond": BEYOND}
     db.execute("CREATE TEMP TABLE IF NOT EXISTS chosen (id TEXT PRIMARY KEY)")
-    db.execute("DELETE FROM weighed")
     db.execute("DELETE FROM chosen")
-    db.executemany("INSERT INTO weighed VALUES (?, ?)", list(version.weights.items()))
     db.executemany("INSERT OR IGNORE INTO chosen VALUES (?)", [(trace,) for trace in traces or ()])
     of = "version = :base"
     if traces is not None:
         of += " AND trace IN (SELECT num FROM traces JOIN chosen USING (id))"
-    weight = "coalesce((SELECT w.weight FROM weighed w WHERE w.name = s.name AND kind = 'reward'), weight)"
+    cases = " ".join(f"WHEN :name{place} THEN :weight{place}" for place in range(len(version.weights)))
+    weight = f"iif(kind = 'reward', CASE name {cases} ELSE weight END, weight)"
+    for place, (name, value) in enumerate(version.weights.items()):
+        given |= {f"name{place}": name, f"weight{place}": value}
     db.execute(
         f"INSERT INTO scores SELECT trace, :new, pos, kind, name, value, {weight} FROM scores s WHERE {of}",
         given,
