@@ -301,15 +301,20 @@ def test_digest_of_long_texts() -> None:
     assert splitter.keys(splitter.split(b'{"messages": [' + items[1].encode() + b"]}")) == keys[:1]
 
 
-def test_who_defines_decode_alone_is_asked_for_it() -> None:
+def test_who_defines_decode_or_closes_alone_is_asked_for_it() -> None:
     class Louder(Chat):
         name = "louder"
 
         def decode(self, item: msgspec.Raw | bytes) -> Messages:
             return [UserMessage(content=message.text.upper()) for message in super().decode(item)]
 
+        def closes(self, item: msgspec.Raw) -> bool:
+            return len(bytes(item)) > 5
+
     item = b'{"role":"user","content":"x"}'
     assert [message.text for message in Louder().decoded(item, None)] == ["X"]
+    assert Louder().closed(msgspec.Raw(item), None)
+    assert not Louder().closed(msgspec.Raw(b"5"), None)
     assert [message.text for message in Chat().decoded(item, {"role": "user", "content": "y"})] == ["y"]
 
 
